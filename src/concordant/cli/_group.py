@@ -40,8 +40,42 @@ def _plugins() -> dict[str, Any]:
     return {e.name: e for e in entry_points(group=PLUGINS) if e.name not in COMMANDS}
 
 
+class _TextAsGiven:
+    """The conversion of one parameter: text stays as it is, anything else is left to Typer.
+
+    Typer converts every parameter through pydantic, also those that are not given; to import it takes longer than many
+    commands run.
+    """
+
+    def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
+        """Return the value of a parameter."""
+        several = param.multiple or param.nargs == -1
+        if value is None:
+            return () if several else None
+        annotation, info = param.type_descriptor.annotation, param.type_descriptor.parameter_info
+        if getattr(info, "parser", None) is None:
+            if annotation is str and type(value) is str:
+                return value
+            if annotation == list[str] and several and isinstance(value, (list, tuple)):
+                return list(value)
+        param._runtime_param = None
+        return param.get_runtime_param().coerce(value, param=param, ctx=ctx)
+
+
+def _convert_lightly(parameters: list[Any]) -> None:
+    """Give parameters the conversion above; a Typer that converts by other means is left alone."""
+    for parameter in parameters:
+        if hasattr(parameter, "_runtime_param") and hasattr(parameter, "type_descriptor"):
+            parameter._runtime_param = _TextAsGiven()
+
+
 class Command(TyperCommand):
     """A command that takes no empty text for a value: an empty variable of a script must not mean a default."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the arguments."""
+        _convert_lightly(list(self.get_params(ctx)))
+        return super().parse_args(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command, or raise a usage error that names the option or argument without a value."""
@@ -80,6 +114,11 @@ def _formats(can: str) -> list[str]:
 
 class LazyGroup(TyperGroup):
     """Commands, each built when somebody asks for it: those of this package, then those of plug-ins."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the arguments before the name of a command."""
+        _convert_lightly(list(self.get_params(ctx)))
+        return super().parse_args(ctx, args)
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Return the names of the commands, the most used first."""

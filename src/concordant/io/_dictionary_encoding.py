@@ -185,15 +185,17 @@ def _gather_runs(column: Floats, start: Ints, length: Ints) -> Floats:
     out = np.empty(int(row_of_run[-1]), dtype=column.dtype)
     # The runs at which blocks of about equal size begin, and the end.
     stretches = max(len(out) // BLOCK_ROWS, 1)
-    edges = np.unique(np.searchsorted(row_of_run, np.linspace(0, len(out), stretches + 1).astype(np.int64)))
+    edges = np.searchsorted(row_of_run, np.linspace(0, len(out), stretches + 1).astype(np.int64))
 
     def write(k: int) -> None:
         runs = slice(int(edges[k]), int(edges[k + 1]))
+        if runs.start == runs.stop:
+            return
         here = out[row_of_run[runs.start] : row_of_run[runs.stop]]
         bounds = row_of_run[runs.start : runs.stop + 1] - row_of_run[runs.start]
         _gather_pieces([(column, here)], start[runs] - bounds[:-1], bounds, np.empty(len(here), dtype=np.int64))
 
-    map_instances(write, len(edges) - 1)
+    map_instances(write, stretches)
     return out
 
 

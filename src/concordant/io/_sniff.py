@@ -100,8 +100,13 @@ def most_lines_match(test: Callable[[Head], bool], head: Head) -> bool:
 
 def _fields(head: Head, n: int) -> list[list[str]] | None:
     """Return the lines split at blanks when all of them have n fields."""
-    rows = [blank_fields(line) for line in head.lines]
-    return rows if rows and all(len(r) == n for r in rows) else None
+    rows = []
+    for line in head.lines:
+        row = blank_fields(line)
+        if len(row) != n:
+            return None
+        rows.append(row)
+    return rows or None
 
 
 def is_run(head: Head) -> bool:
@@ -123,16 +128,18 @@ def is_qrels(head: Head) -> bool:
 
 def _vectors(head: Head) -> list[list[str]] | None:
     """Return the fields before the comment when all lines are ``label [qid:Q] index:value ...``."""
-    rows = [blank_fields(line.partition("#")[0]) for line in head.lines if not line.startswith("#")]
-    if not rows:
-        return None
-    for row in rows:
+    rows = []
+    for line in head.lines:
+        if line.startswith("#"):
+            continue
+        row = blank_fields(line.partition("#")[0])
         if len(row) < 2 or not is_number(row[0]):
             return None
         rest = row[2:] if row[1].startswith("qid:") else row[1:]
         if not all(_FEATURE.fullmatch(f) for f in rest):
             return None
-    return rows
+        rows.append(row)
+    return rows or None
 
 
 def is_letor(head: Head) -> bool:

@@ -89,8 +89,8 @@ def from_lists(
         scored = has_scores
         repeated = repeated or len(set(span)) < len(span)
         codes += span
-        if isinstance(ranked, Mapping):
-            values.extend(ranked.values())
+        if has_scores:
+            values.extend(ranked.values())  # type: ignore[attr-defined]
         spans.append(len(span))
         owners.append(e)
     ids, experts, (instance,) = list(slot_of), as_ids(lists, "expert"), as_ids([instance], "instance")

@@ -329,7 +329,8 @@ def exact_sums(
 
 def _rounded(terms: Floats, starts: Ints, most: NDArray[Any]) -> Floats:
     """Round the terms to the grid of their group, on which the sum of `most` of them is exact."""
-    full = np.flatnonzero(starts[1:] > starts[:-1])
+    sizes = starts[1:] - starts[:-1]
+    full = np.flatnonzero(sizes)
     # Two reductions without a temporary array: the largest magnitude is the maximum or the minimum.
     high = np.maximum.reduceat(terms, starts[full])
     low = np.minimum.reduceat(terms, starts[full])
@@ -339,7 +340,7 @@ def _rounded(terms: Floats, starts: Ints, most: NDArray[Any]) -> Floats:
     if (magic == magic[0]).all():
         shift: Any = magic[0]
     else:
-        shift = np.repeat(magic, np.diff(starts)[full])
+        shift = np.repeat(magic, sizes[full])
     rounded: Floats = terms + shift
     rounded -= shift
     return rounded
