@@ -6,12 +6,14 @@ slots.
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from concordant.arrays import Floats, Ints
+from concordant.arrays import Codes, Floats, Ints
 from concordant.data.comparisons import Comparisons
 from concordant.data.container import Container
 from concordant.data.index import Slots
@@ -22,6 +24,7 @@ from concordant.kernels.lists import list_ids, offsets_of, ranges
 
 if TYPE_CHECKING:
     from concordant.base.contract import Votes
+    from concordant.metrics.ranking import Judged
 
 __all__ = [
     "ValidationMetric",
@@ -207,6 +210,30 @@ def exponential_gain(label: Floats) -> Floats:
     return gain
 
 
+class _Hits(NamedTuple):
+    """Labelled slots, where those of each instance begin, and their labels."""
+
+    slot: Ints
+    starts: Ints
+    label: Floats
+
+    @classmethod
+    def of(cls, slots: Slots, label: Floats, keep: NDArray[np.bool_]) -> _Hits:
+        """Return the slots to keep."""
+        slot = np.flatnonzero(keep)
+        return cls(slot, offsets_of(np.bincount(slots.instance[slot], minlength=len(slots))), label[slot])
+
+    def placed(self, score: Floats, slots: Slots) -> tuple[Codes, Ints, Floats]:
+        """Return the instance, position and label of the slots in position order; ties count in the worst order."""
+        from concordant.kernels.expert_rows import worst_places
+
+        position = np.empty(len(self.slot), dtype=np.int64)
+        worst_places(score, slots.offsets, self.slot, self.starts, self.label, position)
+        instance = list_ids(self.starts)
+        order = np.lexsort((position, instance))
+        return instance, position[order], self.label[order]
+
+
 class ValidationMetric:
     """A metric of ever new scores of the same slots.
 
@@ -263,19 +290,21 @@ class ValidationMetric:
         known = ~np.isnan(labels.label)
         judged = np.bincount(owner[known & (owner >= 0)], minlength=len(slots)) > 0
         self._slots = slots
-        self._hit = np.flatnonzero(label > 0)
-        self._hit_starts = offsets_of(np.bincount(slots.instance[self._hit], minlength=len(slots)))
-        self._hit_label = label[self._hit]
-        unseen = np.bincount(owner[inside], minlength=len(slots)) - np.diff(self._hit_starts)
+        self._hits = _Hits.of(slots, label, label > 0)
+        # The items of label 0 are needed only by metrics that ask for all judged items.
+        self._judged = _Hits.of(slots, label, label >= 0)
+        unseen = np.bincount(owner[inside], minlength=len(slots)) - np.diff(self._hits.starts)
+        self._n_judged = np.bincount(owner[(labels.label >= 0) & (owner >= 0)], minlength=len(slots))
         self._ranked = RankedLabels.from_found(
-            slots.instance[self._hit],
-            np.zeros(len(self._hit), dtype=np.int64),
-            self._hit_label,
+            slots.instance[self._hits.slot],
+            np.zeros(len(self._hits.slot), dtype=np.int64),
+            self._hits.label,
             owner[inside].astype(np.int32),
             labels.label[inside],
             slots.sizes,
             slots.sizes + unseen,
             float(labels.label[known & (owner >= 0)].max(initial=0.0)),
+            partial(self._place_judged, np.zeros(slots.n_slots)),
         )
         self._passed_over = np.isnan(label) if unjudged == "drop" else None
         # An instance with no label at all is not judged; one whose labels are all 0 counts 0 for every order.
@@ -294,21 +323,19 @@ class ValidationMetric:
 
     def values(self, score: Floats) -> Floats:
         """Return the metric of every instance, 0 where there is nothing to find."""
-        from concordant.kernels.expert_rows import worst_places
-        from concordant.metrics.ranking import RankedLabels
-
         if self._passed_over is not None:
             # Behind everything that counts they take nobody's place.
             score = np.where(self._passed_over, -np.inf, score)
-        place = np.empty(len(self._hit), dtype=np.int64)
-        worst_places(score, self._slots.offsets, self._hit, self._hit_starts, self._hit_label, place)
-        instance = list_ids(self._hit_starts)
-        order = np.lexsort((place, instance))
-        r = self._ranked
-        ranked = RankedLabels(
-            r.offsets, place[order], self._hit_label[order], r.ideal_offsets, r.ideal, r.length, r.n_items, r.largest
-        )
+        _, position, label = self._hits.placed(score, self._slots)
+        judged = partial(self._place_judged, score)
+        ranked = replace(self._ranked, position=position, label=label, find_judged=judged)
         return self.metric.compute(ranked, self._rule, self._rel)
+
+    def _place_judged(self, score: Floats) -> Judged:
+        """Return the positions of the judged items."""
+        from concordant.metrics.ranking import Judged
+
+        return Judged(*self._judged.placed(score, self._slots), self._n_judged)
 
     def __call__(self, score: Floats, instances: Ints | None = None) -> float:
         """Return the mean over the labelled instances, or over those given of them."""

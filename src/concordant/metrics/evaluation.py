@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from concordant.arrays import Codes, Floats, Ints
 from concordant.data.consensus import Consensus
@@ -35,6 +36,7 @@ from concordant.kernels.lists import offsets_of, order_lists, ranges
 from concordant.metrics.ranking import (
     Convention,
     InterpolatedPrecision,
+    Judged,
     Metric,
     MetricLike,
     RankedLabels,
@@ -506,28 +508,33 @@ def rank_labels(
     known = ~np.isnan(label)
     labelled = known & (instance >= 0)
     found = slots.locate(consensus.slots)
-    positive = labelled & (label > 0)
-    hit = positive & (found >= 0)
-
     theirs = consensus.slots
-    slot = found[hit]
-    place = _places(consensus, slot, convention)
-    position = place - theirs.offsets[theirs.instance[slot]] + 1
-    by_position = np.lexsort((position, instance[hit]))
 
+    def in_order(keep: NDArray[np.bool_]) -> tuple[Codes, Ints, Floats]:
+        """Return the instance, position and label of some labelled items, those that are ranked, in position order."""
+        keep = keep & (found >= 0)
+        slot = found[keep]
+        position = _places(consensus, slot, convention) - theirs.offsets[theirs.instance[slot]] + 1
+        by_position = np.lexsort((position, instance[keep]))
+        return instance[keep][by_position], position[by_position], label[keep][by_position]
+
+    def judged() -> Judged:
+        keep = labelled & (label >= 0)
+        return Judged(*in_order(keep), np.bincount(instance[keep], minlength=n))
+
+    positive = labelled & (label > 0)
     codes = consensus.instances.codes
     where = np.array([codes.get(i, -1) for i in labels.instances.take(chosen)], dtype=np.int64)
     length = np.append(theirs.sizes, 0)[where]  # -1, no such instance, finds the 0 at the end
     unranked = np.bincount(instance[labelled & (found < 0)], minlength=n)
     return RankedLabels.from_found(
-        instance[hit][by_position],
-        position[by_position],
-        label[hit][by_position],
+        *in_order(positive),
         instance[positive],
         label[positive],
         length,
         length + unranked,
         float(label[known].max(initial=0.0)),
+        judged,
     )
 
 

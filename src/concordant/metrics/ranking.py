@@ -1,7 +1,7 @@
 """Metrics of a ranking against labels (NDCG, AP, ERR, RBP, ...), which print and parse as their names.
 
-A metric depends only on the positions of the items with a positive label. `RankedLabels` holds these positions for all
-instances end to end, so that a metric takes a few array operations over the relevant items. Sums run instance by
+Most metrics depend only on the positions of the items with a positive label. `RankedLabels` holds these positions for
+all instances end to end, so that a metric takes a few array operations over the relevant items. Sums run instance by
 instance in position order, so that an instance gives the same bits alone and among others.
 """
 
@@ -38,6 +38,7 @@ __all__ = [
     "Convention",
     "HitRate",
     "InterpolatedPrecision",
+    "Judged",
     "MeanNDCG",
     "Metric",
     "RPrecision",
@@ -144,11 +145,21 @@ class Relevant(NamedTuple):
     total: Ints
 
 
+class Judged(NamedTuple):
+    """Judged items in position order, and the number of judged items of each instance, ranked or not."""
+
+    instance: Codes
+    position: Ints
+    label: Floats
+    total: Ints
+
+
 @dataclass(frozen=True, eq=False)
 class RankedLabels:
     """The positive labels of every instance, in ranked order and in the best possible order.
 
-    Items without a label and items with a negative label count as label 0 and are not stored: no metric uses them.
+    Items without a label and items with a negative label count as label 0. Most metrics need no item of label 0, so
+    these are not stored; `judged` finds them if a metric asks.
 
     Parameters
     ----------
@@ -168,12 +179,16 @@ class RankedLabels:
         Number of items of the instance, ranked or only labelled.
     largest : float
         The largest label of the whole label set (the lmax of ERR).
+    find_judged : callable
+        Returns the judged items; called once, if a metric asks for them.
 
     Examples
     --------
     >>> ranked = RankedLabels.from_order([0, 2, 1, 0, 1], [0, 3, 5])
     >>> ranked.position.tolist(), ranked.ideal.tolist()
     ([2, 3, 2], [2.0, 1.0, 1.0])
+    >>> ranked.judged.position.tolist(), ranked.judged.label.tolist()
+    ([1, 2, 3, 1, 2], [0.0, 2.0, 1.0, 0.0, 1.0])
     """
 
     offsets: Ints
@@ -184,9 +199,15 @@ class RankedLabels:
     length: Ints
     n_items: Ints
     largest: float
+    find_judged: Callable[[], Judged]
 
     def __len__(self) -> int:
         return len(self.length)
+
+    @cached_property
+    def judged(self) -> Judged:
+        """The items with a label of 0 or more, for metrics that tell judged from unjudged items, such as bpref."""
+        return self.find_judged()
 
     @cached_property
     def instance(self) -> Codes:
@@ -224,8 +245,14 @@ class RankedLabels:
         position = _count_up(starts)
         instance = list_ids(starts)
         top = float(label.max(initial=0.0)) if largest is None else largest
+
+        def judged() -> Judged:
+            keep = label >= 0
+            return Judged(instance[keep], position[keep], label[keep], np.bincount(instance[keep], minlength=len(size)))
+
         keep = label > 0
-        return cls.from_found(instance[keep], position[keep], label[keep], instance[keep], label[keep], size, size, top)
+        found = instance[keep], position[keep], label[keep]
+        return cls.from_found(*found, instance[keep], label[keep], size, size, top, judged)
 
     @classmethod
     def from_found(
@@ -238,13 +265,14 @@ class RankedLabels:
         length: Ints,
         n_items: Ints,
         largest: float,
+        find_judged: Callable[[], Judged],
     ) -> RankedLabels:
         """Return the ranked labels of found items in position order and positive labels in any order."""
         n = len(length)
         offsets = offsets_of(np.bincount(instance, minlength=n))
         ideal_offsets = offsets_of(np.bincount(ideal_instance, minlength=n))
         best = order_lists(-ideal, ideal_offsets)
-        return cls(offsets, position, label, ideal_offsets, ideal[best], length, n_items, largest)
+        return cls(offsets, position, label, ideal_offsets, ideal[best], length, n_items, largest, find_judged)
 
     def relevant(self, rel: float) -> Relevant:
         """Return the found items with label >= rel."""
