@@ -8,23 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from functools import cached_property
-from pathlib import Path
-from typing import TYPE_CHECKING
+from dataclasses import replace
 
-from concordant.errors import ConcordantError
-from concordant.io._column_names import HEADER_WORDS
-from concordant.io._files import read_head, uncompressed_name
-from concordant.io._tables import Table, blank_fields, is_number, open_table
+from concordant.io._tables import blank_fields, is_number
+from concordant.io.formats import Head
 
-if TYPE_CHECKING:
-    from concordant.io._column_roles import ResolvedColumns
+__all__ = ["UNKNOWN", "is_features", "is_letor", "is_preflib", "is_qrels", "is_run", "most_lines_match"]
 
-__all__ = ["UNKNOWN", "Head", "is_features", "is_letor", "is_preflib", "is_qrels", "is_run", "most_lines_match"]
-
-_HEAD_BYTES = 1 << 18
-_LINES = 1000
 _PREFLIB_KEY = re.compile(
     r"#\s*(FILE NAME|TITLE|DATA TYPE|MODIFICATION TYPE|NUMBER ALTERNATIVES|NUMBER VOTERS|ALTERNATIVE NAME \d+)\s*:"
 )
@@ -32,64 +22,6 @@ _LABEL = re.compile(r"-?\d{1,3}(\.\d+)?", re.ASCII)
 _FEATURE = re.compile(r"\d+:\S+", re.ASCII)
 # How LETOR files spell an unknown feature value, in lower case.
 UNKNOWN = ("nan", "na")
-
-
-@dataclass(frozen=True)
-class Head:
-    """The beginning of a file, decompressed.
-
-    Attributes
-    ----------
-    path : Path
-        The file.
-    data : bytes
-        Its first bytes, 256 KB at most.
-    lines : list of str
-        Its first lines, 1000 at most, without blank ones and without blanks around them; none where it is no text.
-    text : bool
-        Whether it is text: it holds no NUL.
-    """
-
-    path: Path
-    data: bytes
-    lines: list[str]
-    text: bool
-
-    @classmethod
-    def of(cls, path: Path) -> Head:
-        """Return the beginning of a file, decompressed."""
-        data = read_head(path, _HEAD_BYTES)
-        body = data.removeprefix(b"\xef\xbb\xbf")
-        parts = body.split(b"\n")
-        if len(data) == _HEAD_BYTES and len(parts) > 1:
-            parts.pop()
-        text = b"\x00" not in data
-        # bytes.strip removes ASCII blanks only, as the readers do.
-        lines = [p.strip().decode("utf-8", "replace") for p in parts[:_LINES]] if text else []
-        return cls(path, data, [line for line in lines if line], text)
-
-    @property
-    def ending(self) -> str:
-        """The last ending of the name that is not one of compression."""
-        name = uncompressed_name(self.path.name).lower()
-        return name.rpartition(".")[2] if "." in name else ""
-
-    @cached_property
-    def table(self) -> Table | None:
-        """The columns, where the file is a table."""
-        try:
-            return open_table(self.path, words=HEADER_WORDS)
-        except ConcordantError:
-            return None
-
-    @cached_property
-    def columns(self) -> ResolvedColumns | None:
-        """The columns by name, where there is a header."""
-        from concordant.io._column_roles import ColumnRequest, ResolvedColumns
-
-        if self.table is None or not self.table.header:
-            return None
-        return ResolvedColumns(self.table, ColumnRequest("read", None, (), None))
 
 
 def most_lines_match(test: Callable[[Head], bool], head: Head) -> bool:

@@ -11,6 +11,7 @@ import shutil
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -22,17 +23,19 @@ from concordant.data.container import Container
 from concordant.data.features import Features
 from concordant.data.labels import Labels
 from concordant.data.preferences import Preferences
-from concordant.errors import ParameterError, listing, quote
-from concordant.io._files import atomic_write, open_text, text_lines, uncompressed_name
+from concordant.errors import ConcordantError, ParameterError, listing, quote
+from concordant.io._files import atomic_write, open_text, read_head, text_lines, uncompressed_name
 
 if TYPE_CHECKING:
-    from concordant.io._sniff import Head
+    from concordant.io._column_roles import ResolvedColumns
+    from concordant.io._tables import Table
     from concordant.io.blocks import RowReader
 
 __all__ = [
     "CONTAINERS",
     "FORMATS",
     "Format",
+    "Head",
     # for readers and writers of other packages
     "atomic_write",
     "open_text",
@@ -43,6 +46,9 @@ __all__ = [
     "unknown_options",
 ]
 
+_HEAD_BYTES = 1 << 18
+_HEAD_LINES = 1000
+
 CONTAINERS: tuple[type[Container], ...] = (Consensus, Preferences, Comparisons, Labels, Features)
 
 
@@ -50,6 +56,68 @@ def _concatenate(parts: list[Path], handle: BinaryIO) -> None:
     for part in parts:
         with part.open("rb") as source:
             shutil.copyfileobj(source, handle, 1 << 20)
+
+
+@dataclass(frozen=True)
+class Head:
+    """The beginning of a file, decompressed.
+
+    Attributes
+    ----------
+    path : Path
+        The file.
+    data : bytes
+        Its first bytes, 256 KB at most.
+    lines : list of str
+        Its first lines, 1000 at most, without blank ones and without blanks around them; none where it is no text.
+    text : bool
+        Whether it is text: it holds no NUL.
+    """
+
+    path: Path
+    data: bytes
+    lines: list[str]
+    text: bool
+
+    @classmethod
+    def of(cls, path: Path) -> Head:
+        """Return the beginning of a file, decompressed."""
+        data = read_head(path, _HEAD_BYTES)
+        body = data.removeprefix(b"\xef\xbb\xbf")
+        parts = body.split(b"\n")
+        if len(data) == _HEAD_BYTES and len(parts) > 1:
+            parts.pop()
+        text = b"\x00" not in data
+        # bytes.strip removes ASCII blanks only, as the readers do.
+        lines = [p.strip().decode("utf-8", "replace") for p in parts[:_HEAD_LINES]] if text else []
+        return cls(path, data, [line for line in lines if line], text)
+
+    @property
+    def ending(self) -> str:
+        """The last ending of the name that is not one of compression."""
+        name = uncompressed_name(self.path.name).lower()
+        return name.rpartition(".")[2] if "." in name else ""
+
+    @cached_property
+    def table(self) -> Table | None:
+        """The columns, where the file is a table."""
+        # A format that is no table does not load the reader of tables.
+        from concordant.io._column_names import HEADER_WORDS
+        from concordant.io._tables import open_table
+
+        try:
+            return open_table(self.path, words=HEADER_WORDS)
+        except ConcordantError:
+            return None
+
+    @cached_property
+    def columns(self) -> ResolvedColumns | None:
+        """The columns by name, where there is a header."""
+        from concordant.io._column_roles import ColumnRequest, ResolvedColumns
+
+        if self.table is None or not self.table.header:
+            return None
+        return ResolvedColumns(self.table, ColumnRequest("read", None, (), None))
 
 
 @dataclass(frozen=True)

@@ -52,8 +52,8 @@ from concordant.io._files import (
     text_lines,
     uncompressed_name,
 )
-from concordant.io._sniff import UNKNOWN, Head, is_features, is_letor
-from concordant.io.formats import check_options, register_format
+from concordant.io._sniff import UNKNOWN, is_features, is_letor
+from concordant.io.formats import Head, check_options, register_format
 from concordant.kernels.lists import offsets_of
 
 __all__ = [

@@ -22,10 +22,10 @@ from concordant.execution.blocks import Blocks
 from concordant.io._column_roles import Columns
 from concordant.io._files import PathLike, compression, display_path, expand
 from concordant.io._matrix import layout_hint
-from concordant.io._sniff import Head, most_lines_match
+from concordant.io._sniff import most_lines_match
 from concordant.io._tables import FILE_TYPES, file_type, open_table, parquet_rows
 from concordant.io.blocks import BLOCK_ROWS, open_blocks
-from concordant.io.formats import FORMATS, Format, check_options, unknown_options
+from concordant.io.formats import FORMATS, Format, Head, check_options, unknown_options
 
 __all__ = ["block_format", "memory_needed", "read", "scan", "sniff"]
 

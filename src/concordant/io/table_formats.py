@@ -13,10 +13,9 @@ from concordant.io import tabular
 from concordant.io._column_names import ALIASES, HEADER_WORDS, normalise_name
 from concordant.io._column_roles import Columns, is_movielens, pair_form
 from concordant.io._matrix import guess_layout
-from concordant.io._sniff import Head
 from concordant.io._tables import is_number
 from concordant.io.blocks import RowReader
-from concordant.io.formats import check_options, register_format
+from concordant.io.formats import Head, check_options, register_format
 
 __all__ = ["format_of_columns"]
 

@@ -53,9 +53,10 @@ from concordant.io._files import PathLike, expand, stem
 from concordant.io._matrix import LAYOUTS, Layout, RankingMatrix, guess_layout
 from concordant.io._pair_counter import PairCounter
 from concordant.io._row_sources import FileSource
-from concordant.io._sniff import Head, is_qrels, most_lines_match
+from concordant.io._sniff import is_qrels, most_lines_match
 from concordant.io._tables import Table, max_rows, open_table
 from concordant.io.blocks import fingerprint
+from concordant.io.formats import Head
 from concordant.io.outcomes import OutcomeColumn, OutcomeReader, OutcomeWords
 from concordant.io.trec import read_qrels
 
