@@ -14,6 +14,7 @@ import pytest
 
 import concordant as cc
 from concordant.arrays import Floats
+from concordant.base.registry import METHODS
 from concordant.errors import ConcordantError, ConcordantWarning, FormatError
 from concordant.execution import watch
 from concordant.kernels.graded_lists import GradedLists
@@ -30,19 +31,19 @@ ARRAYS = (
     np.array([FEATURES.instances[n] for n in FEATURES.slots.instance]),
 )
 
-# What has a loss whose gradient can be checked.
-SMOOTH: dict[str, Callable[..., Ranker]] = {
-    "ranknet": cc.RankNet,
-    "ranksvm": cc.RankSVM,
-    "rank-regress": cc.RankRegress,
-    "list-mle": cc.ListMLE,
-    "davidson": cc.PairTies,
+# Every ranker of the library, also one that was added in a file of its own.
+RANKERS = {
+    name: cls for name, cls in METHODS.items() if issubclass(cls, Ranker) and cls.__module__.startswith("concordant.")
+}
+CLASSES = list(RANKERS.values())
+# The same with other losses.
+VARIANTS: dict[str, Callable[..., Ranker]] = {
     "rao-kupper": lambda **k: cc.PairTies(model="rao-kupper", **k),
-    "pmop": cc.PMOP,
     "pmop-exact": lambda **k: cc.PMOP(inference="exact", **k),
 }
-EVERY: dict[str, Callable[..., Ranker]] = SMOOTH | {"lambdarank": cc.LambdaRank}
-CLASSES = [cc.RankNet, cc.RankSVM, cc.RankRegress, cc.ListMLE, cc.PairTies, cc.LambdaRank, cc.PMOP]
+EVERY: dict[str, Callable[..., Ranker]] = {**RANKERS, **VARIANTS}
+# LambdaRank has gradients and no loss that they could be compared with.
+SMOOTH = {name: ranker for name, ranker in EVERY.items() if name != "lambdarank"}
 
 
 # Gradients.
@@ -267,7 +268,7 @@ def test_signatures_hold_every_parameter(cls: type[Ranker]) -> None:
     assert "kwargs" not in names
     assert tuple(names) == cls.param_names()
     assert set(names) == set(cls.constraints)
-    assert not [n for n in names if f"    {n} : " not in (cls.__doc__ or "") and f"{n}, " not in (cls.__doc__ or "")]
+    assert not [n for n in names if f"\n{n} : " not in (cls.__doc__ or "") and f"{n}, " not in (cls.__doc__ or "")]
     assert "{common}" not in (cls.__doc__ or "")
     assert "{learned}" not in (cls.__doc__ or "")
     model = cls()
@@ -275,6 +276,22 @@ def test_signatures_hold_every_parameter(cls: type[Ranker]) -> None:
     assert repr(cls(hidden=4, l2=(0.1, 1.0))) == f"{cls.__name__}(hidden=4, l2=(0.1, 1.0))"
     with pytest.raises(TypeError):
         cls(nonsense=1)
+
+
+def test_a_ranker_without_a_section_of_parameters_gets_the_common_ones() -> None:
+    class Brief(Ranker):
+        """The scores that please.
+
+        References
+        ----------
+        Nobody, 2024.
+        """
+
+    doc = inspect.getdoc(Brief) or ""
+    places = [
+        doc.index(text) for text in ("The scores", "\nhidden : int\n", "\nfeature_names_ : ", "\nReferences\n---")
+    ]
+    assert places == sorted(places)
 
 
 def test_common_parameters_are_told_in_the_docstring_of_the_base() -> None:
@@ -361,7 +378,7 @@ WAYS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("way", list(WAYS))
-@pytest.mark.parametrize("name", ["ranknet", "davidson", "pmop", "lambdarank"])
+@pytest.mark.parametrize("name", ["ranknet", "pair-ties", "pmop", "lambdarank"])
 def test_what_is_taken_up_again_ends_bit_for_bit_where_it_would_have(tmp_path: Path, name: str, way: str) -> None:
     params = {"tol": 0.0, "max_iter": 9} | WAYS[way]
     if name == "lambdarank":

@@ -8,6 +8,7 @@ stopping rule, is here, so that a new ranker is a few lines.
 from __future__ import annotations
 
 import inspect
+import re
 from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, cast
@@ -736,9 +737,17 @@ class Ranker(Aggregator):
 
 
 def _fill_doc(cls: type[Ranker]) -> None:
-    """Write what all rankers have in common into the docstring of one."""
-    if cls.__doc__:
-        cls.__doc__ = cls.__doc__.replace("{common}", _COMMON).replace("{learned}", _LEARNED)
+    """Write the parameters and attributes that all rankers share into the docstring of one.
+
+    A docstring without a section Parameters gets both sections, before its other ones.
+    """
+    if not cls.__doc__:
+        return
+    doc = inspect.cleandoc(cls.__doc__)
+    if not re.search(r"^Parameters\n---", doc, re.MULTILINE):
+        first, *rest = re.split(r"\n\n(?=\w+\n---)", doc, maxsplit=1)
+        doc = "\n\n".join([first, "Parameters\n----------\n{common}", "Attributes\n----------\n{learned}", *rest])
+    cls.__doc__ = doc.replace("{common}", inspect.cleandoc(_COMMON)).replace("{learned}", inspect.cleandoc(_LEARNED))
 
 
 _fill_doc(Ranker)
