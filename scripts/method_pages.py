@@ -1,6 +1,6 @@
-"""Write docs/methods/*.md, the tables of docs/methods.md and the list of checks in docs/own-method.md.
+"""Write docs/methods/*.md, and the tables of methods, checks, metrics and formats on the other pages of docs.
 
-All text comes from the registry and the docstrings of the classes. There is one page per family (per file of
+All text comes from the registries and the docstrings of the classes. There is one page per family (per file of
 `concordant.aggregators`), with every method under its name, its tags, parameters and example. `--check` writes nothing
 and fails if a committed page differs; the tests call it.
 """
@@ -13,6 +13,7 @@ import re
 import sys
 import textwrap
 from collections import Counter
+from dataclasses import fields
 from importlib import import_module
 from pathlib import Path
 from typing import NamedTuple
@@ -23,10 +24,14 @@ sys.path.insert(0, str(ROOT / "src"))
 from concordant.base.checks import CHECKS  # noqa: E402 - the path must be set first
 from concordant.base.contract import Aggregator  # noqa: E402
 from concordant.base.registry import METHODS  # noqa: E402
+from concordant.io.formats import FORMATS  # noqa: E402
+from concordant.metrics.ranking import METRICS  # noqa: E402
 
 DOCS = ROOT / "docs"
 OVERVIEW = DOCS / "methods.md"
 CONTRACT = DOCS / "own-method.md"
+METRIC_PAGE = DOCS / "metrics.md"
+FORMAT_PAGE = DOCS / "formats.md"
 # A family that shares at least this many parameters describes them once.
 SHARED = 10
 TAGS = ("supervised", "per_instance", "weights", "ties", "uncertainty", "stochastic", "faithful")
@@ -261,6 +266,28 @@ def contract() -> str:
     return "\n".join(lines)
 
 
+def metrics() -> str:
+    """Return the table of the metrics of this package."""
+    lines = ["| metric | also | parameters | what it measures |", "|---|---|---|---|"]
+    for cls in sorted(set(METRICS.own().values()), key=lambda cls: cls.name):
+        default = {f.name: f.default for f in fields(cls)}
+        shown = ["`@k`"] * ("cutoff" in default)
+        shown += [f"`{n}`" if v is None else f"`{n}={v}`" for n, v in default.items() if n != "cutoff"]
+        also = ", ".join(f"`{alias}`" for alias in cls.aliases)
+        lines.append(f"| `{cls.name}` | {also} | {', '.join(shown)} | {cell(prose(cls.summary))} |")
+    return "\n".join(lines)
+
+
+def formats() -> str:
+    """Return the table of the file formats of this package."""
+    lines = ["| format | what it holds | read | written | endings |", "|---|---|---|---|---|"]
+    for name, entry in FORMATS.own().items():
+        able = ["yes" if function is not None else "" for function in (entry.read, entry.write)]
+        endings = ", ".join(f"`{ending}`" for ending in entry.extensions)
+        lines.append(f"| `{name}` | {cell(prose(entry.about))} | {' | '.join(able)} | {endings} |")
+    return "\n".join(lines)
+
+
 def fill(page: str, name: str, content: str) -> str:
     """Return the text of a page with new content between the markers of this name."""
     begin, end = f"<!-- {name}: begin, written by scripts/method_pages.py -->", f"<!-- {name}: end -->"
@@ -277,6 +304,8 @@ def pages() -> dict[Path, str]:
     text = fill(OVERVIEW.read_text(encoding="utf-8"), "overview", overview())
     out[OVERVIEW] = fill(text, "families", navigation())
     out[CONTRACT] = fill(CONTRACT.read_text(encoding="utf-8"), "checks", contract())
+    out[METRIC_PAGE] = fill(METRIC_PAGE.read_text(encoding="utf-8"), "metrics", metrics())
+    out[FORMAT_PAGE] = fill(FORMAT_PAGE.read_text(encoding="utf-8"), "formats", formats())
     return out
 
 

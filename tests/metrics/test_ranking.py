@@ -229,10 +229,7 @@ def test_equal_metrics_are_equal_whatever_number_class_came_in() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (
-            "bpref",
-            r"unknown metric 'bpref'\. Did you mean .*'rprec'.*\? Known metrics: err@k, hit@k, iprec, map, meanndcg, ",
-        ),
+        ("rprek", r"unknown metric 'rprek'\. Did you mean .*'rprec'.*\? Known metrics: .*err@k, .*ndcg@k, "),
         ("ndgc@10", r"unknown metric 'ndgc@10'\. Did you mean 'ndcg'"),
         ("ndcg@", "cutoff must be a whole number or a range such as 1-5"),
         ("ndcg@ten", "cutoff must be a whole number"),
