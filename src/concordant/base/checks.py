@@ -847,7 +847,7 @@ def ties_are_refused(method: Aggregator) -> None:
 
 @_check("not supervised", lambda tags: not tags.supervised)
 def item_nobody_ranks_is_not_first(method: Aggregator) -> None:
-    """Require that an item nobody ranks gets a score, and not above one that every expert puts first."""
+    """Require that an item nobody ranks gets a score, and ranks below an item that every expert puts first."""
     for kind in sorted(method.tags.accepts):
         example = _from_orders(kind, {"x": list("abcd"), "y": list("acbd"), "z": list("abdc")})
         pairs = (("q", "unknown"), *example.items)
