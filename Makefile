@@ -26,7 +26,7 @@ WHEELS := --only-binary :all:
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test lint format types layers doctest pytest quick lowest coverage bench evidence attack versus reproduce docs pictures lock clean
+.PHONY: help demo test lint format types layers doctest pytest quick lowest coverage bench evidence attack versus reproduce docs names pictures lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -100,6 +100,10 @@ docs: $(VENV)/.dev ## build the documentation in site/, which opens from disk; w
 	@rm -rf site
 	@$(PY) -m sphinx -b html -W --keep-going -n -q -E -d build/doctrees docs site
 	@echo "site/index.html"
+
+names: $(VENV)/.dev ## write what follows from the registries: table of names, type stub, pages and tables of docs
+	@$(PY) scripts/public_names.py
+	@$(PY) scripts/method_pages.py
 
 pictures: $(VENV)/.dev ## draw the plots of docs/plots.md with its code (ARGS="--only scores" for one)
 	@$(PY) scripts/plot_gallery.py $(ARGS)

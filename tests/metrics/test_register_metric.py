@@ -12,6 +12,7 @@ import concordant as cc
 from concordant.cli._group import build
 from concordant.data import sample
 from concordant.errors import ContractError, ParameterError
+from concordant.learning.supervision import ValidationMetric
 from concordant.metrics import Metric, P, known_metrics, parse_metric
 from concordant.metrics.ranking import METRICS
 
@@ -106,6 +107,31 @@ def test_a_metric_that_breaks_its_promise_is_named() -> None:
     consensus, labels = cc.Consensus(["q"], ["a"], [1.0]), cc.Labels(["q"], ["a"], [1])
     with pytest.raises(ContractError, match=r"Wrong\.compute must return one finite number for each of 1 instances"):
         cc.evaluate(consensus, labels, "wrong")
+
+
+@pytest.mark.usefixtures("restored")
+def test_a_metric_can_tell_judged_items_from_those_without_a_label() -> None:
+    @cc.register_metric
+    class BadFirst(Metric):
+        """The share of the judged items that are not relevant and stand above the first relevant one."""
+
+        name = "bad-first"
+
+        def compute(self, ranked, convention, rel=1.0):  # type: ignore[no-untyped-def]
+            found, judged = ranked.relevant(rel), ranked.judged
+            first = np.full(len(ranked), np.inf)
+            np.minimum.at(first, found.instance, found.position)
+            return ranked.sums(judged.instance[judged.position < first[judged.instance]]) / judged.total
+
+    # In q the item u has no label and n a negative one; z is judged and not ranked.
+    consensus = cc.Consensus(["q"] * 5 + ["r"], ["u", "n", "b", "c", "a", "x"], [6.0, 5, 4, 3, 2, 1])
+    labels = cc.Labels(["q"] * 5 + ["r"], ["n", "b", "c", "a", "z", "x"], [-1.0, 0, 0, 2, 0, 1])
+    np.testing.assert_array_equal(cc.evaluate(consensus, labels, "bad-first").values["bad-first"], [0.5, 0.0])
+    # What is learned sees the same items; among equal scores the lower labels come first.
+    votes = cc.Preferences(["q"] * 5 + ["r"], ["e"] * 6, ["u", "n", "b", "c", "a", "x"], [1, 2, 3, 4, 5, 1])
+    metric = ValidationMetric(votes, labels, "bad-first")
+    np.testing.assert_array_equal(metric.values(np.array([6.0, 5, 4, 3, 2, 1])), [0.5, 0.0])
+    np.testing.assert_array_equal(metric.values(np.array([6.0, 5, 2, 1, 2, 1])), [0.25, 0.0])
 
 
 @pytest.mark.usefixtures("restored")
