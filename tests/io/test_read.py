@@ -260,7 +260,9 @@ def test_options_are_those_of_the_reader(save: Save) -> None:
     path = save("a.trec", RUN.format(tag="x"))
     with pytest.raises(ParameterError, match=r"the format 'trec' does not take \['instance'\]\. It takes expert_from"):
         read(path, instance="x")
-    with pytest.raises(ParameterError, match=r"'format' parameter of read must be one of .*'comparisons', .*'features'"):
+    with pytest.raises(
+        ParameterError, match=r"'format' parameter of read must be one of .*'comparisons', .*'features'"
+    ):
         read(path, format="xml")
     with pytest.raises(ParameterError, match=r"does not take \['columns'\]"):
         read(path, format="trec", columns="expert=1")
