@@ -104,6 +104,19 @@ def test_in_a_group_a_failure_is_left_out_and_by_name_it_is_an_error(files: Path
     assert invoke(*args, "test-failing", code=1).stderr == "DataError: too hard\n"
 
 
+def test_a_ranker_loss_of_an_installed_package_is_known_by_its_name(
+    files: Path, invoke: Invoke, installed: Callable[..., None]
+) -> None:
+    code = (Path(__file__).parents[2] / "examples" / "own_loss.py").read_text(encoding="utf-8")
+    installed("plugin_loss", code, {"concordant.methods": {"softmax": "plugin_loss:Softmax"}})
+    model, fused = files / "softmax.model", files / "fused.trec"
+    args = (files / "runs", "-l", files / "qrels.txt", "-m", "softmax", "-p", "l2=0.1", "-o", model)
+    assert "softmax learned from 2 labelled instances" in invoke("fit", *args).stdout
+    invoke("aggregate", files / "runs", "--model", model, "-o", fused, "-q")
+    assert "softmax" in fused.read_text()
+    assert "hidden : int" in invoke("methods", "softmax").stdout
+
+
 def test_only_chosen_instances_are_written(files: Path, invoke: Invoke) -> None:
     invoke("aggregate", files / "runs", "-i", "q2", "-o", files / "q2.trec", "-q")
     assert {line.split()[0] for line in (files / "q2.trec").read_text().splitlines()} == {"q2"}

@@ -84,9 +84,9 @@ def test_a_format_of_an_installed_package_is_written(votes: Path, tmp_path: Path
     assert (tmp_path / "out.arrows").read_text() == "q1: b > a\nq2: c\n"
     cc.write(consensus, tmp_path / "out", "arrows", separator=">")
     assert (tmp_path / "out").read_text() == "q1: b>a\nq2: c\n"
-    with pytest.raises(FormatError, match=r"the format 'arrows' cannot hold Labels\. Formats for Labels: csv, jsonl"):
+    with pytest.raises(FormatError, match=r"the format 'arrows' cannot hold Labels\. Formats for Labels: .*csv, "):
         cc.write(cc.Labels(["q"], ["a"], [1]), tmp_path / "labels.arrows")
-    with pytest.raises(FormatError, match=r"the ending does not say the format\. Use one of \.arrows, \.csv"):
+    with pytest.raises(FormatError, match=r"the ending does not say the format\. Use one of .*\.arrows, "):
         cc.write(consensus, tmp_path / "out.nothing")
     with pytest.raises(ParameterError, match="'format' parameter of write must be one of 'arrows', 'csv'"):
         cc.write(consensus, tmp_path / "out", "marked")
