@@ -1,7 +1,7 @@
-"""What the contract promises, as checks that run on any method: Concordant's own and anybody else's.
+"""Contract checks that run on any aggregation method, of Concordant or of another package.
 
-A check is one paragraph: it takes small preferences apart, changes something that must not matter (or must matter in a
-known way), and compares two answers. Scores must agree to 1e-9 of the instance's largest, ranks exactly.
+A check changes something in small preferences that must not matter (or must matter in a known way), and compares the
+two answers. Scores must agree to 1e-9 of the instance's largest, ranks exactly.
 """
 
 from __future__ import annotations
@@ -87,13 +87,13 @@ class Check:
             # Only this object is narrowed; the copies that are fitted keep the tags of their class.
             vars(fresh)["tags"] = replace(fresh.tags, accepts=frozenset(kinds) & fresh.tags.accepts)
         with warnings.catch_warnings():
-            # A method may well warn about data as poor as these; what it then answers is what counts here.
+            # Methods may warn about such small data; only their answers are checked.
             warnings.simplefilter("ignore", ConcordantWarning)
             try:
                 self.function(fresh)
             except ContractError as error:
                 raise ContractError.broken(owner, self.name, self.demand, str(error)) from None
-            except Exception as error:  # whatever a method raises here is the evidence
+            except Exception as error:  # any error of the method is evidence
                 evidence = f"{type(error).__name__}: {error}"
                 raise ContractError.broken(owner, self.name, self.demand, evidence) from error
 
@@ -104,15 +104,15 @@ CHECKS: dict[str, Check] = {}
 def _check(
     when: str = "always", applies: Callable[[Tags], bool] = lambda _: True
 ) -> Callable[[Callable[[Aggregator], None]], Callable[[Aggregator], None]]:
-    def enter(function: Callable[[Aggregator], None]) -> Callable[[Aggregator], None]:
+    def register(function: Callable[[Aggregator], None]) -> Callable[[Aggregator], None]:
         CHECKS[function.__name__] = Check(function.__name__, when, applies, function)
         return function
 
-    return enter
+    return register
 
 
 class Result(NamedTuple):
-    """What came of one check."""
+    """The outcome of one check."""
 
     check: str
     outcome: Literal["passed", "skipped", "failed"]
@@ -140,12 +140,12 @@ def checks_for(method: Method) -> list[Check]:
 def check_method(
     method: Method, *, skip: Mapping[str, str] | None = None, kinds: Iterable[str] | None = None
 ) -> list[Result]:
-    """Return what came of every check of the contract, or raise ContractError listing those that failed.
+    """Run every contract check that applies and return the outcomes; raise ContractError listing those that failed.
 
     Parameters
     ----------
     method : Aggregator or a class of it
-        The method; a class is tried with its default parameters. It must be registered to be saved and loaded.
+        The method; a class is checked with its default parameters. It must be registered to be saved and loaded.
     skip : mapping from check to reason, optional
         Checks that do not hold for this method, each with the reason why.
     kinds : iterable of {"rank", "score", "rating", "comparisons"}, optional
@@ -187,7 +187,7 @@ Pair = tuple[str, str]
 
 @dataclass(frozen=True)
 class Example:
-    """Small preferences taken apart into ids and numbers, so that a check can change one thing and build them again.
+    """Small preferences as ids and numbers, so that a check can change one thing and build a container.
 
     Attributes
     ----------
@@ -196,7 +196,7 @@ class Example:
     rows : tuple of tuples
         (instance, expert, item, value), or (instance, expert, left, right, n_left, n_right, n_ties).
     items, experts : tuples
-        Every (instance, item) and every expert, whether ranked and ranking or not.
+        All (instance, item) pairs and all experts, including items nobody ranks and experts who rank nothing.
     weights : mapping from (instance, expert)
         Weights other than 1.
     truth : mapping from (instance, item)
@@ -254,7 +254,7 @@ class Example:
 def examples(tags: Tags) -> list[Example]:
     """Return one example of every kind that a method of these tags accepts.
 
-    They are asymmetric and awkward: lists of unequal length, gaps between ranks, majorities in a circle, an item nobody
+    They are asymmetric and awkward: lists of unequal length, gaps between ranks, majorities in a cycle, an item nobody
     ranks, an expert who ranks nothing and one who is absent from an instance, the same item ids in several instances;
     ties and weights where the tags allow them.
     """
@@ -287,31 +287,31 @@ def _example(kind: str, tags: Tags) -> Example:
                 kept = np.sort(rng.choice(ranked, size=max(2, ranked - int(rng.integers(0, 3))), replace=False))
                 values = _values(rng, kind, latent[kept], tags.ties)
                 rows += [(q, e, names[i], v) for i, v in zip(kept.tolist(), values.tolist(), strict=True)]
-    # Majorities that go round in a circle: a > b > d > c > a, and one in which nobody is ahead, a > b > c > a.
+    # Majority cycles: a > b > d > c > a, and a > b > c > a, in which no item is ahead.
     for q, orders in {"q5": ("abdcef", "bdcafe", "cabdef"), "q6": ("abcd", "bcad", "cabd")}.items():
-        circle = _from_orders(kind, {e: list(order) for e, order in zip(_TRUST, orders, strict=False)}, q)
-        rows += circle.rows
-        truth |= circle.truth
+        cycle = _from_orders(kind, {e: list(order) for e, order in zip(_TRUST, orders, strict=False)}, q)
+        rows += cycle.rows
+        truth |= cycle.truth
     weights = {("q1", "e2"): 2.0, ("q3", "e1"): 0.5, ("q3", "e4"): 3.0} if tags.weights else {}
     return Example(kind, tuple(rows), tuple(truth), (*_TRUST, "silent"), weights, truth)
 
 
 def _values(rng: np.random.Generator, kind: str, latent: Floats, ties: bool) -> Floats:
-    """Return the values that an expert with these latent opinions gives, the first two of the ordering tied."""
+    """Return the values that an expert with these latent scores gives; with `ties`, two middle neighbours tie."""
     m = len(latent)
     order = np.argsort(-latent)
     if kind == "rating" and ties:
         return np.clip(np.rint(3 + latent), 1, 5)
     if kind == "rating":
-        ladder = np.arange(m, 0, -1, dtype=np.float64)
+        values_in_order = np.arange(m, 0, -1, dtype=np.float64)
     elif kind == "score":
-        ladder = -np.sort(-np.round(rng.uniform(0.5, 9) * latent + rng.normal(), 3))
+        values_in_order = -np.sort(-np.round(rng.uniform(0.5, 9) * latent + rng.normal(), 3))
     else:
-        ladder = np.sort(rng.choice(np.arange(1, 2 * m + 1), size=m, replace=False)).astype(np.float64)
+        values_in_order = np.sort(rng.choice(np.arange(1, 2 * m + 1), size=m, replace=False)).astype(np.float64)
     if ties:
-        ladder[m // 2] = ladder[m // 2 - 1]
+        values_in_order[m // 2] = values_in_order[m // 2 - 1]
     values = np.empty(m)
-    values[order] = ladder
+    values[order] = values_in_order
     return values
 
 
@@ -346,7 +346,7 @@ def _from_orders(kind: str, orders: Mapping[str, Sequence[str]], instance: str =
             place += len(group)
     items = sorted({i for order in orders.values() for group in order for i in group})
     pairs = tuple((instance, i) for i in items)
-    truth = {pair: float(n // 2) for n, pair in enumerate(pairs)}  # a and b are alike in this, too
+    truth = {pair: float(n // 2) for n, pair in enumerate(pairs)}  # a and b have equal labels
     return Example(kind, tuple(rows), pairs, tuple(orders), {}, truth)
 
 
@@ -373,7 +373,7 @@ def _require(condition: object, evidence: str) -> None:
 def _agree(
     got: Consensus, want: Consensus, where: str, *, item: Callable[[str], str] = str, exact: bool = False
 ) -> None:
-    """Require one answer where items are matched by id; `item` gives the name in `want` of an item of `got`."""
+    """Require that two answers agree, items matched by id; `item` maps a name in `got` to that in `want`."""
     _require(set(got.instances) == set(want.instances), f"{where}: instances {listing(got.instances.tolist())}")
     for q in want.instances:
         left, right = got[q], want[q]
@@ -491,7 +491,7 @@ def fit_predict_is_fit_then_predict(method: Aggregator) -> None:
 
 @_check()
 def predict_before_fit_is_plain(method: Aggregator) -> None:
-    """Require that predict without fit gives the same answer, or NotFittedError where something is learned."""
+    """Require that predict without fit gives the same answer, or raises NotFittedError if something is learned."""
     for example in examples(method.tags):
         try:
             got = method.predict(example.votes())
@@ -548,8 +548,8 @@ def input_is_unchanged(method: Aggregator) -> None:
             new = _content(container)
             changed = [n for n in old if new[n] != old[n]]
             _require(not changed, f"{example.kind} data: {listing(changed)} of the input changed.")
-            open_ = _writeable(container)
-            _require(not open_, f"{example.kind} data: arrays of the input became writeable: {listing(open_)}.")
+            writeable = _writeable(container)
+            _require(not writeable, f"{example.kind} data: arrays of the input became writeable: {listing(writeable)}.")
 
 
 @_check()
@@ -557,13 +557,13 @@ def answer_is_frozen(method: Aggregator) -> None:
     """Require that the arrays of the consensus are read-only."""
     for example in examples(method.tags):
         answer = _answer(method, example)
-        open_ = _writeable(answer)
-        _require(not open_, f"{example.kind} data: writeable arrays {listing(open_)}.")
+        writeable = _writeable(answer)
+        _require(not writeable, f"{example.kind} data: writeable arrays {listing(writeable)}.")
 
 
 @_check()
 def global_state_is_unchanged(method: Aggregator) -> None:
-    """Require that the process is left as it was: Python's and NumPy's random state and NumPy's error handling."""
+    """Require that fit and predict leave Python's and NumPy's random state and NumPy's error handling as they were."""
 
     def state() -> tuple[Any, ...]:
         return random.getstate(), pickle.dumps(np.random.get_state()), np.geterr()  # noqa: NPY002 - to see it unused
@@ -695,7 +695,7 @@ def blocks_are_learned_from_as_the_whole(method: Aggregator) -> None:
 
 @_check("counts", lambda tags: tags.counts)
 def counts_of_pairs_suffice(method: Aggregator) -> None:
-    """Require that comparisons give the answer that their counts of pairs give, whoever compared."""
+    """Require that comparisons give the same answer as their counts of pairs, whichever expert made them."""
     for example in examples(method.tags):
         votes = example.votes()
         if isinstance(votes, Comparisons):
@@ -802,14 +802,14 @@ def extreme_weights_are_scaled_or_refused(method: Aggregator) -> None:
                 continue
             where = f"{example.kind} data, weights times {min(size):g} to {max(size):g}"
             _require(min(size) == max(size), f"{where}: not refused, though no number holds their ratio")
-            # What is learned from labels ends where an iteration stops, which may be elsewhere in another unit.
+            # A supervised fit may stop at another iteration if the weights have another scale.
             same = method.needs_labels() or np.array_equal(found.rank, usual.rank)
             _require(same, f"{where}: another order than with weights of usual size")
 
 
 @_check("ties and not stochastic", lambda tags: tags.ties and not tags.stochastic)
 def equal_items_tie(method: Aggregator) -> None:
-    """Require that two items which every expert holds equal, to each other and against the rest, share a rank."""
+    """Require that two items share a rank if every expert ties them and treats them alike against the other items."""
     for example in examples(method.tags):
         rows: list[tuple[Any, ...]] = []
         for r in example.rows:
@@ -836,13 +836,13 @@ def swapped_items_tie(method: Aggregator) -> None:
 
 @_check("not ties", lambda tags: not tags.ties)
 def ties_are_refused(method: Aggregator) -> None:
-    """Require that a method that cannot use ties says so instead of breaking them in silence."""
+    """Require that a method that cannot use ties raises an error instead of breaking them."""
     for kind in sorted(method.tags.accepts):
         example = _from_orders(kind, {"x": ["a", "bc", "d"], "y": ["b", "a", "cd"]})
         _raises(ConcordantError, lambda: _answer(method, example), f"{kind} data with ties")  # noqa: B023
 
 
-# Data at the edge.
+# Edge cases.
 
 
 @_check("not supervised", lambda tags: not tags.supervised)
@@ -858,7 +858,7 @@ def item_nobody_ranks_is_not_first(method: Aggregator) -> None:
 
 @_check()
 def instance_without_rows_is_one_tie(method: Aggregator) -> None:
-    """Require that items of an instance about which nobody says anything tie, and the other instances do not notice."""
+    """Require that the items of an instance without rows tie, and that the other instances keep their answer."""
     for example in examples(method.tags):
         answer = _answer(method, example.with_instance("nothing", ["a", "b", "z"]))
         ranks = answer["nothing"].rank.tolist()
@@ -879,14 +879,16 @@ def instance_with_one_item_is_answered(method: Aggregator) -> None:
 
 @_check()
 def instance_without_items_is_answered(method: Aggregator) -> None:
-    """Require that an instance from which every item was taken away stays, with an empty answer."""
+    """Require that an instance without items stays in the answer, without items."""
     for example in examples(method.tags):
         more = example.with_instance("bare", ["taken"], [("e1", "taken", 1.0)] if example.kind != "comparisons" else [])
         votes = more.votes()
         if isinstance(votes, Preferences):
             answer = _fitted(method, more).predict(votes.select_items(lambda i: i != "taken"))
             _require(len(answer) == len(votes), f"{example.kind} data: {len(answer)} instances of {len(votes)}.")
-            _require(answer["bare"].n_slots == 0, f"{example.kind} data: items out of nothing.")
+            _require(
+                answer["bare"].n_slots == 0, f"{example.kind} data: an instance without items has items in the answer."
+            )
 
 
 @_check()
@@ -894,9 +896,15 @@ def no_instances_give_no_answer(method: Aggregator) -> None:
     """Require that preferences without instances give a consensus without instances."""
     for example in examples(method.tags):
         none = example.votes()[np.zeros(0, dtype=np.int64)]
-        _require(len(_fitted(method, example).predict(none)) == 0, f"{example.kind} data: answers out of nothing.")
+        _require(
+            len(_fitted(method, example).predict(none)) == 0,
+            f"{example.kind} data: the answer has instances that the preferences lack.",
+        )
         if not method.tags.supervised:
-            _require(len(_copy(method).fit_predict(none)) == 0, f"{example.kind} data: answers out of nothing.")
+            _require(
+                len(_copy(method).fit_predict(none)) == 0,
+                f"{example.kind} data: the answer has instances that the preferences lack.",
+            )
 
 
 @_check()
@@ -907,7 +915,7 @@ def silent_expert_changes_nothing(method: Aggregator) -> None:
         _agree(_answer(method, more), _answer(method, example), f"{example.kind} data with two more silent experts")
 
 
-# Keeping, sharing, learning.
+# Saving, pickling, labels and explanations.
 
 
 @_check()
@@ -947,7 +955,7 @@ def labels_are_not_read(method: Aggregator) -> None:
 
 @_check("supervised", lambda tags: tags.supervised)
 def labels_of_others_are_not_read(method: Aggregator) -> None:
-    """Require that labels of instances that are not fitted to change nothing."""
+    """Require that labels of instances outside the training data change nothing."""
     for example in examples(method.tags):
         votes = example.votes()
         train = votes[:-1]
@@ -980,7 +988,7 @@ def validation_is_a_pair(method: Aggregator) -> None:
 
 @_check("supervised", lambda tags: tags.supervised)
 def labels_are_counted(method: Aggregator) -> None:
-    """Require that fit_info_ says how far the labels went."""
+    """Require that fit_info_ counts the labelled instances and items."""
     for example in examples(method.tags):
         counts = _fitted(method, example).fit_info_.labels
         _require(counts.get("instances") == len(example.instances), f"{example.kind} data: labels counted as {counts}.")
@@ -990,7 +998,7 @@ def labels_are_counted(method: Aggregator) -> None:
 
 @_check()
 def explanations_add_up(method: Aggregator) -> None:
-    """Require that what experts and the base add to a score, where the method can tell, sums to the score."""
+    """Require that, if the method explains scores, the parts of the experts and of the base sum to the score."""
     for example in examples(method.tags):
         fitted = _fitted(method, example)
         votes = example.votes()
@@ -1013,7 +1021,7 @@ def explanations_add_up(method: Aggregator) -> None:
 
 @_check()
 def wrong_kind_names_methods(method: Aggregator) -> None:
-    """Require that a container of another kind raises KindError naming what is taken and the methods that would do."""
+    """Require that a container of another kind raises KindError naming the accepted kinds and methods that take it."""
     owner = type(method).__name__
     message = _raises(KindError, lambda: method.fit([["a", "b"]]), "fit on a plain list")  # type: ignore[arg-type]
     _require(owner in message, f"the message does not name {owner}: {message}")
@@ -1031,7 +1039,7 @@ def wrong_kind_names_methods(method: Aggregator) -> None:
 
 @_check("stochastic", lambda tags: tags.stochastic)
 def same_seed_same_answer(method: Aggregator) -> None:
-    """Require that chance enters by random_state alone: one seed gives one answer, to the bit."""
+    """Require that randomness depends on random_state alone: the same seed gives the same answer, to the bit."""
     _require("random_state" in method.get_params(), "there is no parameter random_state.")
     for example in examples(method.tags):
         for seed in (0, 1):
@@ -1046,17 +1054,19 @@ def same_seed_same_answer(method: Aggregator) -> None:
 
 @_check("uncertainty", lambda tags: tags.uncertainty)
 def intervals_hold_the_score(method: Aggregator) -> None:
-    """Require that promised intervals are there at a stated level and hold the score; NaN where nothing is known."""
+    """Require that intervals have a stated level and contain the score; they may be NaN for items without rows."""
     for example in examples(method.tags):
         answer = _answer(method, example)
         lower, upper = answer.lower, answer.upper
         if lower is None or upper is None or answer.level is None:
             raise ContractError(f"{example.kind} data: no lower, upper or level.")
-        said = {(row[0], item) for row in example.rows for item in row[2 : 4 if example.kind == "comparisons" else 3]}
-        spoken = np.array([pair in said for pair in _pairs(answer)])
+        with_rows = {
+            (row[0], item) for row in example.rows for item in row[2 : 4 if example.kind == "comparisons" else 3]
+        }
+        has_rows = np.array([pair in with_rows for pair in _pairs(answer)])
         _require(
-            (np.isfinite(lower) & np.isfinite(upper))[spoken].all(),
-            f"{example.kind} data: an open interval for an item that experts spoke of.",
+            (np.isfinite(lower) & np.isfinite(upper))[has_rows].all(),
+            f"{example.kind} data: an interval is not finite for an item that experts ranked or compared.",
         )
         _require(not np.isinf(lower).any() and not np.isinf(upper).any(), f"{example.kind} data: an infinite interval.")
         slack = SCORE_TOLERANCE * np.abs(answer.score).max(initial=0.0)
@@ -1066,7 +1076,7 @@ def intervals_hold_the_score(method: Aggregator) -> None:
 
 @_check("uncertainty", lambda tags: tags.uncertainty)
 def rank_intervals_hold_the_rank(method: Aggregator) -> None:
-    """Require that the interval of a rank, where there is one, holds the rank and stays within 1 to M."""
+    """Require that the interval of a rank, if there is one, contains the rank and stays within 1 to M."""
     for example in examples(method.tags):
         answer = _answer(method, example)
         if answer.rank_lower is None or answer.rank_upper is None:

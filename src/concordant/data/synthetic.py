@@ -1,7 +1,7 @@
-"""Preferences with a known truth: generators for tests, benchmarks and the pages.
+"""Generators of synthetic rankings, votes, runs and features from models with known parameters.
 
-Every generator gives containers and the truth behind them. The random numbers of an instance depend on `random_state`
-and on the instance's id only, so that asking for more instances keeps those there were.
+Every generator returns containers and the parameters behind them. The random numbers of an instance depend only on
+`random_state` and on the id of the instance, so a larger sample contains the instances of a smaller one.
 """
 
 from __future__ import annotations
@@ -76,8 +76,8 @@ def _names(prefix: str, n: int) -> list[str]:
     return [f"{prefix}{k + 1}" for k in range(n)]
 
 
-class _Lists:
-    """Lists of local item numbers, collected instance by instance and expert by expert."""
+class _ListBuilder:
+    """Collects lists of item numbers, instance by instance and expert by expert, and builds preferences."""
 
     def __init__(self) -> None:
         self.instances: list[str] = []
@@ -88,14 +88,14 @@ class _Lists:
         self.slots: list[NDArray[Any]] = []
         self.values: list[NDArray[Any]] = []
 
-    def instance(self, name: str, items: list[str]) -> None:
+    def add_instance(self, name: str, items: list[str]) -> None:
         self.instances.append(name)
         self.first = len(self.items)
         self.items += items
         self.sizes.append(len(items))
         self.lists_of.append(0)
 
-    def add(self, expert: int, local: NDArray[Any], values: NDArray[Any]) -> None:
+    def add_list(self, expert: int, local: NDArray[Any], values: NDArray[Any]) -> None:
         if len(local):
             self.experts.append(expert)
             self.lists_of[-1] += 1
@@ -146,8 +146,9 @@ def meta_search(
     """Return queries whose documents are ranked by experts of known quality, with gaps, missing items and labels.
 
     An instance has M items, M uniform on `n_items` (both ends included), each with a label drawn from `labels`. Expert
-    k sees a_k · label + noise · N(0, 1), orders the items by it, and writes a sorted random subset of 1, ...,
-    `largest_rank` beside them; each entry is then missing with probability `missing`. An item nobody ranks stays known.
+    k sees a_k · label + noise · N(0, 1), orders the items by it, and gives them in this order the ranks of a
+    sorted random subset of 1, ..., `largest_rank`. Each rank is then missing with probability `missing`. Items that
+    nobody ranks remain part of the instance.
 
     Parameters
     ----------
@@ -156,11 +157,11 @@ def meta_search(
     quality : sequence of float or mapping from expert to float
         a_k; a sequence names the experts "e1", "e2", ...
     labels : sequence of float
-        What labels are drawn from, each entry alike.
+        The labels to draw from; every entry has the same probability.
     n_items : (int, int)
         The smallest and largest number of items.
     noise : float
-        The standard deviation of what an expert sees beside the label.
+        Standard deviation of the noise that an expert adds to the label.
     largest_rank : int
         The largest rank that may be written.
     missing : float
@@ -185,19 +186,19 @@ def meta_search(
     gap = _share(missing, "missing", owner)
     experts, strength = _named(quality, "e", "quality", owner)
     pool = _numbers(labels, "labels", owner)
-    out, drawn = _Lists(), []
+    out, drawn = _ListBuilder(), []
     for q in _names("q", n_instances):
         rng = instance_stream(seed, q)
         m = int(rng.integers(low, high + 1))
         label = rng.choice(pool, size=m)
-        out.instance(q, _names("d", m))
+        out.add_instance(q, _names("d", m))
         drawn.append(label)
         for k, a in enumerate(strength):
             order = np.argsort(-(a * label + noise * rng.standard_normal(m)))
             rank = np.empty(m)
             rank[order] = np.sort(rng.choice(largest_rank, size=m, replace=False)) + 1
             kept = np.flatnonzero(rng.random(m) >= gap)
-            out.add(k, kept, rank[kept])
+            out.add_list(k, kept, rank[kept])
     preferences = out.build(experts, "rank")
     truth = np.concatenate([*drawn, np.zeros(0)])
     return MetaSearchSample(
@@ -213,7 +214,7 @@ def labelled_runs(n_instances: int = 150, **settings: Any) -> tuple[Preferences,
     Parameters
     ----------
     n_instances, settings
-        Those of `meta_search`, which also tells the quality of the experts.
+        Parameters of `meta_search`, which also returns the quality of the experts.
 
     Examples
     --------
@@ -223,14 +224,6 @@ def labelled_runs(n_instances: int = 150, **settings: Any) -> tuple[Preferences,
     """
     sample = meta_search(n_instances, **settings)
     return sample.preferences, sample.labels
-
-
-class MallowsSample(NamedTuple):
-    """Rankings scattered around the centre of their instance (`truth`), each expert with a dispersion (`theta`)."""
-
-    preferences: Preferences
-    truth: Consensus
-    theta: dict[str, float]
 
 
 def graded_features(
@@ -256,11 +249,11 @@ def graded_features(
     n_features, n_informative : int
         How many features, and how many of them the score depends on; half of them by default.
     n_items : pair of int, or a sequence of int for every instance
-        The least and the most items of an instance, all numbers between being equally likely; or the number of each.
+        The smallest and largest number of items, drawn uniformly; or one number for each instance.
     n_grades : int
         Grades go from 0 to n_grades - 1.
     noise : float
-        The standard deviation of what the features do not tell.
+        Standard deviation of the noise in the score.
     random_state : int
         Seed.
 
@@ -303,6 +296,14 @@ def graded_features(
     return Features.from_codes(slots, X), Labels.from_codes(slots, label)
 
 
+class MallowsSample(NamedTuple):
+    """Rankings scattered around the centre of their instance (`truth`), each expert with a dispersion (`theta`)."""
+
+    preferences: Preferences
+    truth: Consensus
+    theta: dict[str, float]
+
+
 def mallows(
     n_items: int = 30,
     theta: float | Sequence[float] | Mapping[str, float] = -0.3,
@@ -314,21 +315,22 @@ def mallows(
 ) -> MallowsSample:
     """Return complete rankings with probability proportional to exp(θ · d), d the Kendall distance to the centre.
 
-    Sampling is exact: with V_j on {0, ..., n − j} drawn with weights exp(θ v), independently for j = 1, ..., n, the
-    ranking takes out of the centre the V_j-th of the items that remain.
+    Sampling is exact: step j = 1, ..., n draws V_j from {0, ..., n − j} with weights exp(θ v) and
+    takes the item that has V_j items before it among those that remain of the centre.
 
     Parameters
     ----------
     n_items : int
         n.
     theta : float, sequence of float, or mapping from expert to float
-        θ <= 0; 0 is the uniform law, and the smaller θ is the closer the rankings are. One number goes for all experts.
+        θ <= 0. With 0 all rankings are equally likely; the more negative θ is, the closer they are to the centre. One
+        number holds for all experts.
     n_experts : int, optional
         How many experts; 10 when `theta` is one number, else as many as `theta` has.
     n_instances : int
         How many instances; "q1", "q2", ...
     center : {"random", "identity"}
-        A random order for every instance, or the items as they are numbered.
+        A random order for every instance, or the order of the item numbers.
     random_state : int
         The seed.
 
@@ -345,24 +347,24 @@ def mallows(
     seed = _whole(random_state, "random_state", owner, 0)
     if isinstance(theta, Real):
         theta = [float(theta)] * _whole(10 if n_experts is None else n_experts, "n_experts", owner)
-    names, spread = _named(theta, "e", "theta", owner)
-    if (spread > 0).any():
+    names, dispersion = _named(theta, "e", "theta", owner)
+    if (dispersion > 0).any():
         raise ParameterError.invalid("theta", owner, "<= 0 (0 = uniform, more negative = closer)", theta)
     if n_experts not in (None, len(names)):
         raise ParameterError.invalid("n_experts", owner, f"the number of thetas, {len(names)}", n_experts)
     if center not in ("random", "identity"):
         raise ParameterError.invalid("center", owner, "'random' or 'identity'", center)
-    out, scores = _Lists(), []
+    out, scores = _ListBuilder(), []
     for q in _names("q", _whole(n_instances, "n_instances", owner, 0)):
         rng = instance_stream(seed, q)
-        middle = rng.permutation(n) if center == "random" else np.arange(n)
-        out.instance(q, _names("i", n))
-        scores.append(-1.0 - np.argsort(middle))
-        for k, t in enumerate(spread.tolist()):
-            out.add(k, middle[sample_order(n, t, rng)], np.arange(1, n + 1))
+        centre = rng.permutation(n) if center == "random" else np.arange(n)
+        out.add_instance(q, _names("i", n))
+        scores.append(-1.0 - np.argsort(centre))
+        for k, t in enumerate(dispersion.tolist()):
+            out.add_list(k, centre[sample_order(n, t, rng)], np.arange(1, n + 1))
     preferences = out.build(names, "rank")
     truth = Consensus.from_codes(preferences.slots, np.concatenate([*scores, np.zeros(0)]))
-    return MallowsSample(preferences, truth, dict(zip(names, spread.tolist(), strict=True)))
+    return MallowsSample(preferences, truth, dict(zip(names, dispersion.tolist(), strict=True)))
 
 
 def _item_scores(scores: Any, owner: str, rng: np.random.Generator) -> tuple[list[str], Floats]:
@@ -397,15 +399,16 @@ def plackett_luce(
     n_rankings : int
         How many rankings, each by an expert of its own ("r1", "r2", ...), all in the instance "q".
     length : int, optional
-        Only the best `length` are told; all by default. Of all items, the rest is then below, and declared so.
+        Keep only the `length` best of each ranking; all by default. If the ranking is of all items, the others are
+        declared below.
     choice : int, optional
-        Every ranking is of that many items, drawn at random; all items by default.
+        Number of items that each ranking chooses from, drawn at random; all items by default.
     random_state : int
         The seed.
 
     Notes
     -----
-    Adding independent Gumbel noise to the scores and sorting gives this law, n log n for a ranking of n items.
+    Scores with independent Gumbel noise, sorted, have this distribution. Cost O(n log n) for a ranking of n items.
 
     Examples
     --------
@@ -418,21 +421,23 @@ def plackett_luce(
     items, worth = _item_scores(scores, owner, rng)
     n = _whole(n_rankings, "n_rankings", owner, 0)
     m = len(items)
-    of = m if choice is None else _whole(choice, "choice", owner)
-    if of > m:
+    n_choices = m if choice is None else _whole(choice, "choice", owner)
+    if n_choices > m:
         raise ParameterError.invalid("choice", owner, f"at most the number of items, {m}", choice)
-    top = of if length is None else _whole(length, "length", owner)
-    if top > of:
-        raise ParameterError.invalid("length", owner, f"at most the number of items to choose from, {of}", length)
+    top = n_choices if length is None else _whole(length, "length", owner)
+    if top > n_choices:
+        raise ParameterError.invalid(
+            "length", owner, f"at most the number of items to choose from, {n_choices}", length
+        )
     block = max(1, 4_000_000 // m)
     parts: list[Ints] = [np.zeros((0, top), dtype=np.int64)]
     for start in range(0, n, block):
         size = min(block, n - start)
-        seen = np.tile(np.arange(m), (size, 1))
-        if of < m:
-            seen = np.argpartition(rng.random((size, m)), of - 1, axis=1)[:, :of]
-        noisy = worth[seen] + rng.gumbel(size=seen.shape)
-        parts.append(np.take_along_axis(seen, np.argsort(-noisy, axis=1)[:, :top], axis=1))
+        offered = np.tile(np.arange(m), (size, 1))
+        if n_choices < m:
+            offered = np.argpartition(rng.random((size, m)), n_choices - 1, axis=1)[:, :n_choices]
+        noisy = worth[offered] + rng.gumbel(size=offered.shape)
+        parts.append(np.take_along_axis(offered, np.argsort(-noisy, axis=1)[:, :top], axis=1))
     slot = np.concatenate(parts)
     preferences = Preferences.from_codes(
         Slots(Texts(["q"]), Texts(items), np.array([0, m], dtype=np.int64)),
@@ -443,13 +448,13 @@ def plackett_luce(
         slot.ravel().astype(np.int32),
         np.tile(np.arange(1, top + 1, dtype=np.float64), n),
         kind="rank",
-        below=top < of == m,
+        below=top < n_choices == m,
     )
     return PlackettLuceSample(preferences, dict(zip(items, worth.tolist(), strict=True)))
 
 
 class BradleyTerrySample(NamedTuple):
-    """Votes on pairs, and what is behind them.
+    """Votes on pairs, and the parameters that they were drawn with.
 
     `scores` holds the log-worth of every item, `ties` Davidson's ν, `reliability` 1 for an expert who follows the model
     and 0 for one who flips a coin.
@@ -470,10 +475,10 @@ def bradley_terry(
     unreliable: float = 0.0,
     random_state: int = 0,
 ) -> BradleyTerrySample:
-    """Return n votes on random pairs by the model of Bradley and Terry with Davidson's ties.
+    """Return n votes on random pairs from the Bradley-Terry model with Davidson's ties.
 
     With d = s_left − s_right, left wins : right wins : a tie = exp(d/2) : exp(−d/2) : ν. Pairs and sides are uniform.
-    An unreliable expert gives the win to either side by the toss of a coin and never ties.
+    An unreliable expert lets either side win with probability 1/2 and never ties.
 
     Parameters
     ----------
@@ -484,7 +489,7 @@ def bradley_terry(
     ties : float
         ν >= 0; two equal items tie with probability ν / (2 + ν).
     n_experts : int, optional
-        How many experts share the votes at random ("e1", "e2", ...); nobody is named by default.
+        Number of experts ("e1", "e2", ...), each vote by a random one; by default votes have no expert.
     unreliable : float
         The share of the experts (rounded) who flip a coin.
     random_state : int
@@ -509,19 +514,19 @@ def bradley_terry(
     experts: list[str] = [] if n_experts is None else _names("e", _whole(n_experts, "n_experts", owner))
     if share and not experts:
         raise ParameterError.invalid("unreliable", owner, "0 when n_experts is not given", unreliable)
-    honest = np.ones(max(len(experts), 1), dtype=np.bool_)
-    honest[rng.permutation(len(honest))[: round(share * len(experts))]] = False
+    reliable = np.ones(max(len(experts), 1), dtype=np.bool_)
+    reliable[rng.permutation(len(reliable))[: round(share * len(experts))]] = False
     left = rng.integers(0, m, votes)
     right = (left + rng.integers(1, m, votes)) % m
-    judge = rng.integers(0, len(honest), votes)
+    judge = rng.integers(0, len(reliable), votes)
     half = (worth[left] - worth[right]) / 2
-    # Divided by the larger of the two, so that distant scores do not overflow.
+    # Divided by the larger exponential, so that distant scores do not overflow.
     win, lose = np.exp(half - np.abs(half)), np.exp(-half - np.abs(half))
     total = win + lose + float(ties) * np.exp(-np.abs(half))
     u, coin = rng.random(votes) * total, rng.random(votes) < 0.5
-    fair = honest[judge]
-    n_left = np.where(fair, u < win, coin)
-    n_right = np.where(fair, (u >= win) & (u < win + lose), ~coin)
+    by_model = reliable[judge]
+    n_left = np.where(by_model, u < win, coin)
+    n_right = np.where(by_model, (u >= win) & (u < win + lose), ~coin)
     comparisons = Comparisons.from_codes(
         Slots(Texts(["q"]), Texts(items), np.array([0, m], dtype=np.int64)),
         Texts(experts),
@@ -533,7 +538,7 @@ def bradley_terry(
         (~(n_left | n_right)).astype(np.float64),
         sided=True,
     )
-    reliability = dict(zip(experts, honest.astype(np.float64).tolist(), strict=False))
+    reliability = dict(zip(experts, reliable.astype(np.float64).tolist(), strict=False))
     return BradleyTerrySample(comparisons, dict(zip(items, worth.tolist(), strict=True)), float(ties), reliability)
 
 
@@ -555,19 +560,20 @@ def runs(
     decimals: int = 4,
     random_state: int = 0,
 ) -> RunsSample:
-    """Return the result lists of search systems of known skill, with scores on scales of their own, and graded labels.
+    """Return the result lists of search systems of known skill, each with its own scale of scores, and graded labels.
 
     A document of a query's pool has a quality z ~ N(0, 1). A system scores it as (skill · z + N(0, 1)) · scale + shift,
-    rounded, and lists the best; what it leaves out is below, and declared so. The best of the pool (a share `relevant`,
-    at least 3) have grades 3, 2 and 1; twice as many of the next best are judged 0; the rest is not judged. Documents
-    that no system lists are in the labels only.
+    rounded, and lists the best; documents that it leaves out are declared below. The best of the pool (a share
+    `relevant`, at least 3) have grades 3, 2 and 1; twice as many of the next best have grade 0; the others have no
+    label. A judged document that no system lists is only in the labels.
 
     Parameters
     ----------
     n_instances : int
         How many queries; "q1", "q2", ...
     skill : int, sequence of float, or mapping from system to float
-        0 lists at random, below 0 the worst first. A whole number spreads that many from 0.4 to 1.3.
+        0 ranks at random, a negative skill ranks the worst first. A whole number makes that many systems with skills
+        from 0.4 to 1.3.
     top : int or sequence of int
         The length of the lists, one for all or one for each system.
     pool : int
@@ -575,7 +581,7 @@ def runs(
     relevant : float
         The share of the pool that is relevant, at most a third.
     decimals : int
-        To how many decimals scores are written; few make ties.
+        Decimals of the scores; few decimals make ties.
     random_state : int
         The seed.
 
@@ -603,7 +609,7 @@ def runs(
         raise ParameterError.invalid("relevant", owner, "at most a third of the pool", relevant)
     grade = np.array([3.0 if j < n_good // 6 else 2.0 if j < n_good // 2 else 1.0 for j in range(n_good)])
     grade = np.append(grade, np.zeros(2 * n_good))
-    out, judged = _Lists(), _Lists()
+    out, judged = _ListBuilder(), _ListBuilder()
     for q in _names("q", n_instances):
         rng = instance_stream(seed, q)
         base = int(rng.integers(0, 5_000_000))
@@ -618,12 +624,12 @@ def runs(
         by_first = np.argsort(first)
         place = np.empty(len(documents), dtype=np.int64)
         place[by_first] = np.arange(len(documents))
-        out.instance(q, [f"D{base + d:07d}" for d in documents[by_first].tolist()])
+        out.add_instance(q, [f"D{base + d:07d}" for d in documents[by_first].tolist()])
         slot = np.split(place[code], np.cumsum(lengths)[:-1])
         for k, value in enumerate(values):
-            out.add(k, slot[k], value)
+            out.add_list(k, slot[k], value)
         best = np.argsort(-z)[: 3 * n_good]
-        judged.instance(q, [f"D{base + d:07d}" for d in best.tolist()])
+        judged.add_instance(q, [f"D{base + d:07d}" for d in best.tolist()])
     labels = Labels.from_codes(judged.all_slots(), np.tile(grade, n_instances))
     return RunsSample(
         out.build(systems, "score", below=True), labels, dict(zip(systems, ability.tolist(), strict=True))
