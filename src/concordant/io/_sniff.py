@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from concordant.errors import ConcordantError
 from concordant.io._column_names import HEADER_WORDS
 from concordant.io._files import read_head, uncompressed_name
-from concordant.io._tables import Table, blank_fields, is_number, open_table
+from concordant.io._tables import TableFile, blank_fields, is_number, open_table
 
 if TYPE_CHECKING:
     from concordant.io._column_roles import ResolvedColumns
@@ -75,7 +75,7 @@ class Head:
         return name.rpartition(".")[2] if "." in name else ""
 
     @cached_property
-    def table(self) -> Table | None:
+    def table(self) -> TableFile | None:
         """The columns, where the file is a table."""
         try:
             return open_table(self.path, words=HEADER_WORDS)
