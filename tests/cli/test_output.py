@@ -10,7 +10,7 @@ import pytest
 import typer
 
 from concordant.base.contract import FitInfo
-from concordant.cli._output import Progress, Session, Table, number
+from concordant.cli._output import Progress, Session, Table, format_number
 from concordant.errors import ConcordantWarning, DataError, ParseError, setting, visible
 
 
@@ -19,7 +19,7 @@ from concordant.errors import ConcordantWarning, DataError, ParseError, setting,
     [(0.0163934, "0.01639"), (12.0, "12"), (-0.0, "0"), (1234.5678, "1235"), (2.5, "2.500"), (float("nan"), "")],
 )
 def test_numbers_have_four_figures(value: float, text: str) -> None:
-    assert number(value) == text
+    assert format_number(value) == text
 
 
 def test_tables_align_wide_letters_and_escape_control_characters() -> None:

@@ -286,11 +286,11 @@ class ListOutcomes(PairwiseOutcomes):
         return parts
 
     def _count(self, weight: Floats | None) -> Pairs:
-        from concordant.kernels.pair_counts import from_lists
+        from concordant.kernels.pair_counts import count_list_pairs
 
         v = self.votes
         flags = {"binary": self.binary, "ties": self.ties}
-        return from_lists(self.value, v.slot, v.list_offsets, v.list_starts, weight, self.slots.offsets, **flags)
+        return count_list_pairs(self.value, v.slot, v.list_offsets, v.list_starts, weight, self.slots.offsets, **flags)
 
     @cached_property
     def pairs(self) -> Pairs:

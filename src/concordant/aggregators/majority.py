@@ -130,7 +130,7 @@ class PairwiseVotes:
         out = np.zeros((n, n))
         for tile in pairwise_wins.tiles(n):
             rows, columns = slice(tile.row, tile.row_end), slice(tile.column, tile.column_end)
-            out[rows, columns], behind = pairwise_wins.compare(votes, tile)
+            out[rows, columns], behind = pairwise_wins.pair_weights(votes, tile)
             out[columns, rows] = behind.T
         return out
 
@@ -149,7 +149,7 @@ class PairwiseVotes:
             pairwise_majorities.majorities(*_by_item(votes), strict, out)
             return out
         for tile in pairwise_wins.tiles(n, whole=True):
-            ahead, behind = pairwise_wins.compare(votes, tile, ties_against=strict)
+            ahead, behind = pairwise_wins.pair_weights(votes, tile, ties_against=strict)
             won = ahead - behind > tie_margin if tie_margin else ahead > behind
             out[tile.row : tile.row_end, tile.column : tile.column_end] = won
         return out

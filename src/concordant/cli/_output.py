@@ -33,7 +33,7 @@ from concordant.errors import (
     visible,
 )
 
-__all__ = ["Progress", "Session", "Table", "check_quoting", "number", "table_type", "write_table"]
+__all__ = ["Progress", "Session", "Table", "check_quoting", "format_number", "table_type", "write_table"]
 
 # Work shorter than this needs no progress bar.
 PATIENCE = 2.0
@@ -44,10 +44,10 @@ def _visible_lines(text: str) -> str:
     return "\n".join(map(visible, text.split("\n")))
 
 
-def number(value: float, digits: int = 4) -> str:
+def format_number(value: float, digits: int = 4) -> str:
     """Return a number to `digits` significant figures, never as -0 and never wider than it needs to be.
 
-    >>> number(0.0163934), number(1234567.0), number(3.0), number(-0.0)
+    >>> format_number(0.0163934), format_number(1234567.0), format_number(3.0), format_number(-0.0)
     ('0.01639', '1234567', '3', '0')
     """
     if not math.isfinite(value):

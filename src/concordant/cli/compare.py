@@ -32,7 +32,7 @@ from concordant.cli._options import (
     bundled,
 )
 from concordant.cli._output import Session
-from concordant.cli._parsing import check_share, make_method, one_of, parse_params, parse_weights, split_names
+from concordant.cli._parsing import check_choice, check_share, make_method, parse_params, parse_weights, split_names
 from concordant.cli.evaluate import sorting_metric
 from concordant.errors import ConcordantError, DataError, KindError, ParameterError
 
@@ -130,14 +130,14 @@ def command(
     common: Common,
 ) -> None:
     """Compare methods on labelled data, with significance tests. A LETOR folder has its own labels and folds."""
-    one_of(convention, CONVENTIONS, "--convention")
+    check_choice(convention, CONVENTIONS, "--convention")
     _check_folds(folds)
     check_share(validation_part)
     if markdown and latex:
         raise typer.BadParameter("choose one of the two.", param_hint="--markdown / --latex")
     wanted_tests = split_names(tests)
     for test in wanted_tests:
-        one_of(test, _TESTS, "--tests")
+        check_choice(test, _TESTS, "--tests")
     specs = None if methods is None else parse_methods(methods)
     trust = parse_weights(weights)
     asked = {

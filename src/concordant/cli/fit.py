@@ -35,7 +35,7 @@ from concordant.cli._options import (
     Workers,
     bundled,
 )
-from concordant.cli._output import Session, Table, check_quoting, number, table_type, write_table
+from concordant.cli._output import Session, Table, check_quoting, format_number, table_type, write_table
 from concordant.cli._parsing import check_share, make_method, parse_params
 from concordant.errors import DataError, ParameterError
 
@@ -449,7 +449,7 @@ def _features_table(weights: list[tuple[str, float]], units: str) -> Table:
     what = f"the {len(shown)} strongest of {len(weights):,} weights" if hidden else f"{len(weights):,} weights"
     return Table(
         ["feature", "weight"],
-        [[name, number(weight)] for name, weight in shown],
+        [[name, format_number(weight)] for name, weight in shown],
         caption=f"{what}, in units of {units}{hidden}",
     )
 
@@ -532,4 +532,4 @@ def _experts_table(experts: list[dict[str, Any]], room: int | None = None) -> Ta
 
 
 def _cell(value: Any) -> str:
-    return number(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else str(value)
+    return format_number(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else str(value)

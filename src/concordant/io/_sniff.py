@@ -21,7 +21,7 @@ from concordant.io._tables import TableFile, blank_fields, is_number, open_table
 if TYPE_CHECKING:
     from concordant.io._column_roles import ResolvedColumns
 
-__all__ = ["UNKNOWN", "Head", "is_features", "is_letor", "is_preflib", "is_qrels", "is_run", "most_lines_match"]
+__all__ = ["UNKNOWN", "Head", "is_features", "is_letor_ranks", "is_preflib", "is_qrels", "is_run", "most_lines_match"]
 
 _HEAD_BYTES = 1 << 18
 _LINES = 1000
@@ -142,7 +142,7 @@ def _vectors(head: Head) -> list[list[str]] | None:
     return rows or None
 
 
-def is_letor(head: Head) -> bool:
+def is_letor_ranks(head: Head) -> bool:
     """Return whether this is a rank-aggregation file: ``label qid:Q 1:rank|NULL ...`` with some NULL."""
     rows = _vectors(head)
     if rows is None or not all(r[1].startswith("qid:") for r in rows):

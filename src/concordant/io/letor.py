@@ -52,7 +52,7 @@ from concordant.io._files import (
     text_lines,
     uncompressed_name,
 )
-from concordant.io._sniff import UNKNOWN, Head, is_features, is_letor
+from concordant.io._sniff import UNKNOWN, Head, is_features, is_letor_ranks
 from concordant.io.formats import check_options, register_format
 from concordant.kernels.lists import offsets_of
 
@@ -1098,7 +1098,7 @@ def _has_folds(folder: Path) -> bool:
     return any(re.fullmatch(r"fold[ _-]?\d+", p.name.lower()) and p.is_dir() for p in folder.iterdir())
 
 
-register_format("letor-agg", "LETOR rank aggregation", read=_read_ranks, sniff=is_letor, line_by_line=True)
+register_format("letor-agg", "LETOR rank aggregation", read=_read_ranks, sniff=is_letor_ranks, line_by_line=True)
 register_format("letor-folds", _ABOUT_FOLDS, read=_read_folds, sniff_folder=_has_folds)
 register_format(
     "letor",

@@ -55,7 +55,7 @@ from concordant.io._pair_counter import PairCounter
 from concordant.io._row_sources import FileSource
 from concordant.io._sniff import Head, is_qrels, most_lines_match
 from concordant.io._tables import TableFile, max_rows, open_table
-from concordant.io.blocks import fingerprint
+from concordant.io.blocks import file_fingerprints
 from concordant.io.outcomes import OutcomeColumn, OutcomeReader, OutcomeWords
 from concordant.io.trec import read_qrels
 
@@ -220,7 +220,7 @@ class LongTableReader:
     def job(self) -> dict[str, Any]:
         """Return a description of files and options."""
         how = {name: repr(value) for name, value in self._how.items()}
-        files = fingerprint(self._tables.files)
+        files = file_fingerprints(self._tables.files)
         return {"format": "table", "version": __version__, "window": _WINDOW, "how": how, "files": files}
 
     def state(self) -> dict[str, bool]:

@@ -637,7 +637,7 @@ def list_gradients(
 ) -> tuple[Floats, Floats]:
     """Return the gradient of every list's log-likelihood, at weight 1, and its information.
 
-    `lists` are values, slots and offsets as in `from_lists`; the lists from ends[0] to ends[1] belong to the instance.
+    `lists` are values, slots and offsets as in `count_list_pairs`; lists ends[0] to ends[1] belong to the instance.
     """
     base, m = slots[0], slots[1] - slots[0]
     out, information = np.zeros((ends[1] - ends[0], m + 2)), np.zeros((ends[1] - ends[0], m))

@@ -20,7 +20,7 @@ from concordant.kernels.pairwise_wins import pair_room, pairs_held
 __all__ = [
     "Pairs",
     "add_rows",
-    "from_lists",
+    "count_list_pairs",
     "from_rows",
     "read_only",
     "moved_keys",
@@ -462,7 +462,7 @@ def _list_rows(lists: Any, binary: bool, with_ties: bool, ends: Any, out: Any) -
     return place
 
 
-def from_lists(
+def count_list_pairs(
     value: Floats,
     slot: Codes,
     list_offsets: Ints,
@@ -479,7 +479,7 @@ def from_lists(
     of m items costs m²/2 additions to a table of all pairs; with thousands of items and short lists, pairs are written
     out and sorted instead. The sums are the same in any order of lists and rows.
 
-    >>> p = from_lists(
+    >>> p = count_list_pairs(
     ...     np.array([1.0, 2.0, 4.0]),
     ...     np.arange(3, dtype=np.int32),
     ...     np.array([0, 3]),
