@@ -825,7 +825,7 @@ class _ScoreErrors:
 
     def _with_variances(self, n: int, own: slice, lists: Ints) -> tuple[Floats, Floats, Floats]:
         """Return the same where variances are estimated; the parameters are scores, then log variances."""
-        from concordant.kernels.mpm import solve_positive
+        from concordant.kernels.mpm import solve_semidefinite
         from concordant.kernels.mpm_variance import pair_hessian
 
         c, groups = self.counts, self.groups
@@ -842,7 +842,7 @@ class _ScoreErrors:
         theta, weight = groups.theta[lists], c.weight[lists]
         gradients = c.list_gradients(n, lists, score, np.exp(beta)) * theta[:, None]
         gradients -= mean[np.searchsorted(level, theta)] * (theta * c.total[lists] / weight)[:, None]
-        return solve_positive(hessian, np.eye(2 * m)), diagonal, gradients
+        return solve_semidefinite(hessian, np.eye(2 * m)), diagonal, gradients
 
     def _bootstrap_covariance(self, n: int, own: slice, lists: Ints) -> Floats | None:
         """Return the covariance of the scores over bootstrap samples of experts, or of outcomes."""
