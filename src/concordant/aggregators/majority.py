@@ -603,7 +603,7 @@ class Kemeny(Aggregator):
         one = np.array([0, n], dtype=np.int64)
         net = margin.sum(axis=1)
         key = dense_ranks(dense_ranks(net, one) * (n + 1) + dense_ranks(tie_break, one), one)
-        group = kemeny.strong_components(margin > 0)
+        group = kemeny.dense_components(margin > 0)
         cost = np.maximum(-margin, 0.0)
         deadline = monotonic() + seconds
         place = np.zeros(n)
