@@ -5,8 +5,7 @@ Checks before the fit look at the graph of wins; checks after it look for estima
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -18,7 +17,7 @@ from concordant.aggregators._mle_existence import (
 )
 from concordant.aggregators._pairwise_outcomes import PairwiseOutcomes
 from concordant.arrays import Codes, Floats
-from concordant.errors import ConcordantWarning, IdentifiabilityWarning, NoFiniteEstimateError
+from concordant.errors import ConcordantWarning, IdentifiabilityWarning, NoFiniteEstimateError, Setting
 from concordant.inference.uncertainty import some_items
 
 if TYPE_CHECKING:
@@ -38,7 +37,12 @@ __all__ = [
     "win_graph",
 ]
 
-Warn = Callable[[str, type[ConcordantWarning]], None]
+
+class Warn(Protocol):
+    """Gives a warning whose message advises some settings."""
+
+    def __call__(self, message: str, category: type[ConcordantWarning], /, *settings: Setting) -> None: ...
+
 
 # A difference of scores beyond this is an estimate on its way to infinity: no data show such odds.
 _DIVERGED_GAP = 30.0

@@ -24,7 +24,7 @@ from concordant.base.registry import register_method
 from concordant.data.comparisons import Comparisons
 from concordant.data.consensus import Consensus
 from concordant.data.preferences import Preferences
-from concordant.errors import ConvergenceWarning, DataError, setting
+from concordant.errors import ConvergenceWarning, DataError, Setting
 from concordant.execution import map_instances, n_threads, threads
 from concordant.execution.blocks import Blocks
 from concordant.kernels import kemeny, pairwise_wins
@@ -584,12 +584,14 @@ class Kemeny(Aggregator):
         unsure = [n for n, p in enumerate(proofs) if not p.optimal]
         if unsure and self.solver in ("auto", "milp"):
             worst = max(unsure, key=lambda n: proofs[n].cost - proofs[n].bound)
+            local = Setting("solver", "local")
             self._warn(
                 f"the rankings of {len(unsure)} of {len(proofs)} instances are not proven optimal; instance "
                 f"{preferences.instances[worst]!r} costs {proofs[worst].cost:g}, no ranking costs less than "
                 f"{proofs[worst].bound:g}. Raise time_limit or max_items for a proof, or pass "
-                f"{setting('solver', 'local')} to do without.",
+                f"{local} to do without.",
                 ConvergenceWarning,
+                local,
             )
         return proofs
 

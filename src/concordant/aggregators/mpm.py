@@ -29,9 +29,9 @@ from concordant.errors import (
     DataError,
     IdentifiabilityWarning,
     NotFittedError,
+    Setting,
     UncertaintyWarning,
     listing,
-    setting,
 )
 from concordant.execution import InMemory, Shards, map_instances, report_progress
 from concordant.execution.blocks import Blocks
@@ -366,10 +366,12 @@ class MPM(Aggregator):
         self._store_adherence(found, n_preferences)
         if n_informative == 1 and (self.adherence_[n_preferences > 0] < 1.0).any():
             only = next(s.first for s in summaries if s.instances)
+            equal = Setting("adherence", "none")
             self._warn(
                 f"the adherence is learned from one instance alone, {only!r}, where experts who agree confirm each "
-                f"other. Pass {setting('adherence', 'none')} to weigh all experts equally.",
+                f"other. Pass {equal} to weigh all experts equally.",
                 IdentifiabilityWarning,
+                equal,
             )
 
     def _store_adherence(self, found: AdherenceFit, n_preferences: Floats) -> None:
@@ -379,10 +381,12 @@ class MPM(Aggregator):
         info.n_iter, info.objective, info.gradient_norm = found.n_iter, found.objective, found.norm
         info.converged, info.trace = found.norm <= self.tol, found.trace
         if not info.converged and self.optimizer == "auto" and not info.interrupted:
+            equal = Setting("adherence", "none")
             self._warn(
                 f"the adherence has not converged after {found.n_iter} steps (gradient {found.norm:.2g}, tol "
-                f"{self.tol:g}). Raise max_iter, or pass {setting('adherence', 'none')}.",
+                f"{self.tol:g}). Raise max_iter, or pass {equal}.",
                 ConvergenceWarning,
+                equal,
             )
         silent = [e for e, count in zip(self.experts_, n_preferences.tolist(), strict=True) if not count]
         if silent:
@@ -501,11 +505,11 @@ class MPM(Aggregator):
         largest = max((m for m, found in zip(sizes, equal.finite.tolist(), strict=True) if found), default=0)
         if largest > _MANY_ITEMS and self.variances != "force":
             n = sizes.index(largest)
+            force, without = Setting("variances", "force"), Setting("variances", False)
             raise DataError(
                 f"variances need a table of all pairs: {largest:,} items of instance {counts.votes.instances[n]!r} "
-                f"take {8e-9 * largest**2:,.1f} GB. Pass {setting('variances', 'force')} to compute it anyway, or "
-                f"{setting('variances', False)}."
-            )
+                f"take {8e-9 * largest**2:,.1f} GB. Pass {force} to compute it anyway, or {without}."
+            ).advising(force, without)
 
         def work(n: int) -> Variances | None:
             if not equal.finite[n]:
@@ -649,11 +653,12 @@ class MPM(Aggregator):
             )
         if many.any():
             m = int(np.diff(votes.slots.offsets)[many].max())
+            sandwich = Setting("uncertainty", "sandwich")
             self._warn(
                 f"no intervals for instances of more than {_MANY_ITEMS:,} items: {m:,} need {8e-9 * m**2:,.1f} GB for "
-                f"each of several tables. Pass {setting('uncertainty', 'sandwich')}, 'information' or 'bootstrap' to "
-                "get them.",
+                f"each of several tables. Pass {sandwich}, 'information' or 'bootstrap' to get them.",
                 UncertaintyWarning,
+                sandwich,
             )
 
 

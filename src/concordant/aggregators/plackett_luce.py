@@ -33,9 +33,9 @@ from concordant.errors import (
     NoFiniteEstimateError,
     NotFittedError,
     ParameterError,
+    Setting,
     UncertaintyWarning,
     listing,
-    setting,
 )
 from concordant.execution import InMemory, Shards, report_progress, without_progress
 from concordant.execution.blocks import Blocks
@@ -469,12 +469,13 @@ class PlackettLuce(Aggregator):
         cells = float((sizes * sizes).sum())
         if cells <= _MOST_ITEMS**2:
             return "sandwich"
+        sandwich = Setting("uncertainty", "sandwich")
         note = (
             f"no intervals: tables of all pairs of items, up to {int(sizes.max()):,} in an instance, would take "
-            f"{3 * 8 * cells / 2**20:,.0f} MB. Pass {setting('uncertainty', 'sandwich')} to compute them anyway."
+            f"{3 * 8 * cells / 2**20:,.0f} MB. Pass {sandwich} to compute them anyway."
         )
         if hasattr(self, "fit_info_") and note not in self.fit_info_.warnings:
-            self._warn(note, UncertaintyWarning)
+            self._warn(note, UncertaintyWarning, sandwich)
         return None
 
     def _interval_method(self, how: str) -> str:

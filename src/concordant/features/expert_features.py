@@ -19,7 +19,7 @@ from concordant.data.features import Features
 from concordant.data.index import Texts, as_ids
 from concordant.data.preferences import Preferences
 from concordant.data.streams import id_hash
-from concordant.errors import DataError, ParameterError, listing, setting
+from concordant.errors import DataError, ParameterError, Setting, listing
 from concordant.execution import map_instances, without_progress
 from concordant.inference.experts import check_known, speaking
 from concordant.kernels.lists import exact_sums, list_ids, offsets_of
@@ -80,21 +80,24 @@ class WeightBlocks(NamedTuple):
         `unknown_experts` is "ignore". `where` says in messages which votes these are, such as " of the validation
         part".
         """
+        mixed = Setting("weights", "mixed")
         if isinstance(votes, Comparisons) and votes.expert is None:
             # Nobody is named: all that is said is one voice, and only shared weights can hear it.
             if self.shared < 0 and unknown_experts == "error" and has_votes(votes):
                 raise DataError(
                     f"the comparisons{where} name no experts, and {owner} has weights for {listing(self.names, 20)} "
-                    f'only. Name the experts, or fit with {setting("weights", "mixed")} or "consensus".'
-                )
+                    f'only. Name the experts, or fit with {mixed} or "consensus".'
+                ).advising(mixed)
             return np.array([self.shared], dtype=np.int64)
         own = {name: b for b, name in enumerate(self.names[: self.n_own])}
         out = np.array([own.get(e, self.shared) for e in votes.experts], dtype=np.int64)
         if self.ignored:
             out[[e in self.ignored for e in votes.experts]] = -1
         if self.shared < 0:
-            more = f', or fit with {setting("weights", "mixed")} or "consensus", which serve experts never seen'
-            check_known(votes, own, owner, unknown_experts, passed_over=self.ignored, where=where, more=more)
+            more = f', or fit with {mixed} or "consensus", which serve experts never seen'
+            check_known(
+                votes, own, owner, unknown_experts, passed_over=self.ignored, where=where, more=more, settings=[mixed]
+            )
         return out
 
 

@@ -12,7 +12,7 @@ from concordant.arrays import Codes, Floats, Ints
 from concordant.data.comparisons import Comparisons
 from concordant.data.consensus import Consensus, rank_scores
 from concordant.data.preferences import Preferences
-from concordant.errors import DataError, listing, setting
+from concordant.errors import DataError, Setting, listing
 from concordant.kernels.inversions import pair_balance, tau_b
 
 if TYPE_CHECKING:
@@ -68,6 +68,7 @@ def check_known(
     passed_over: Container[str] = (),
     where: str = "",
     more: str = "",
+    settings: Sequence[Setting] = (),
 ) -> None:
     """Raise for experts who speak and about whom nothing was learned, unless they are to be left out.
 
@@ -83,6 +84,8 @@ def check_known(
         Those who may speak and are not listened to.
     where, more : str
         Which votes these are, and what else could be done, for the message.
+    settings : sequence of Setting
+        The settings that `more` advises.
 
     Examples
     --------
@@ -97,11 +100,11 @@ def check_known(
         e for e, lists in zip(votes.experts, heard, strict=False) if lists and e not in known and e not in passed_over
     ]
     if strange:
+        ignore = Setting("unknown_experts", "ignore")
         raise DataError(
             f"{owner} has learned nothing about the experts {listing(strange)}{where}. Known: {listing(known, 20)}. "
-            f"Fit on preferences that hold them, or pass {setting('unknown_experts', 'ignore')} to leave them out"
-            f"{more}."
-        )
+            f"Fit on preferences that hold them, or pass {ignore} to leave them out{more}."
+        ).advising(ignore, *settings)
 
 
 def support(votes: Preferences | Comparisons) -> Floats:

@@ -75,7 +75,7 @@ def _name_file(error: ConcordantError, path: object) -> ConcordantError:
     """Return the error with the file named in its message, as every error about a file must."""
     if str(path) in str(error) or isinstance(error, ParseError):
         return error
-    return type(error)(f"{path}: {error}")
+    return type(error)(f"{path}: {error}").advising(*error.settings)
 
 
 def join_tables(

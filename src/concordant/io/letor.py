@@ -35,8 +35,8 @@ from concordant.errors import (
     FormatError,
     ParameterError,
     ParseError,
+    Setting,
     quote,
-    setting,
     shorten,
 )
 from concordant.io._dictionary_encoding import encode_slots
@@ -180,11 +180,11 @@ class _LetorRows:
             at = int(again[np.argmin(by_slot[again + 1])])
             instance, item = slots.where(int(slot[by_slot[at]]))
             (earlier, first), (path, line) = self.where(int(by_slot[at])), self.where(int(by_slot[at + 1]))
+            last = Setting("duplicates", "last")
             raise DuplicateError(
                 f"{path}:{line}: item {quote(item)} of instance {quote(instance)} has a line already, "
-                f"{earlier}:{first}. Pass {setting('duplicates', 'last')} to keep the later one, as LETOR's script "
-                "does."
-            )
+                f"{earlier}:{first}. Pass {last} to keep the later one, as LETOR's script does."
+            ).advising(last)
         kept = np.ones(len(slot), dtype=np.bool_)
         kept[by_slot[again]] = False
         out = np.full(len(slot), -1, dtype=np.int64)
