@@ -49,6 +49,7 @@ from concordant.inference.uncertainty import (
 )
 from concordant.kernels.inversions import order_agreement
 from concordant.kernels.lists import exact_sums, offsets_of, ranges
+from concordant.kernels.ratios import ratio
 from concordant.learning.checkpoints import StepCheckpoint
 from concordant.learning.supervision import match_labels, validation_pair
 
@@ -708,7 +709,7 @@ def _packed_by_adherence(counts: NetCounts, groups: _AdherenceGroups) -> tuple[P
 
     if (groups.level == 1.0).all():
         sizes = np.diff(counts.offsets)
-        scale = np.divide(1.0, groups.total, out=np.zeros(len(sizes)), where=groups.total > 0)
+        scale = ratio(1.0, groups.total, 0.0)
         one = np.arange(len(sizes) + 1, dtype=np.int64)
         slot = np.arange(len(groups.net), dtype=np.int32)
         net = groups.net * np.repeat(scale, sizes)
@@ -736,7 +737,7 @@ def _scores(offsets: Ints, starts: Ints, amount: Floats, level: Floats, net: Flo
     empty, separated = (weight <= 0) | (sizes < 2), np.isinf(root)
     finite = ~empty & ~separated
     score /= np.repeat(np.divide(square, weight, out=np.ones(len(sizes)), where=finite), sizes)
-    scale = np.divide(1.0, total, out=np.zeros(len(sizes)), where=total > 0)
+    scale = ratio(1.0, total, 0.0)
     norms, values = np.zeros(len(sizes)), np.zeros(len(sizes))
     steps = mpm.solve_scores(
         offsets,

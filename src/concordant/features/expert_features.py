@@ -22,7 +22,7 @@ from concordant.data.streams import id_hash
 from concordant.errors import DataError, ParameterError, Setting, listing
 from concordant.execution import map_instances, without_progress
 from concordant.inference.experts import check_known, speaking
-from concordant.kernels.lists import exact_sums, list_ids, offsets_of
+from concordant.kernels.lists import exact_sums, list_ids, list_sums, offsets_of
 from concordant.kernels.splitmix64 import Keys, mixed
 from concordant.learning.shift import CROWDED, SLACK, TrainingSummary, list_depths
 
@@ -624,15 +624,12 @@ def _wins_and_losses(votes: Comparisons, block_of_expert: Ints) -> tuple[Ints, I
 def slot_keys(X: Floats, block: Codes, starts: Ints, names: Sequence[str]) -> Keys:
     """Return a hash of the rows of every slot that depends on the names of their blocks and on no order."""
     name = np.array([id_hash(n) for n in names], dtype=np.uint64)
-    out = np.zeros(len(starts) - 1, dtype=np.uint64)
     if not len(block):
-        return out
+        return np.zeros(len(starts) - 1, dtype=np.uint64)
     h = name[block]
     for c in range(X.shape[1]):
         h = mixed(h ^ mixed(np.ascontiguousarray(X[:, c]).view(np.uint64)))
-    full = np.flatnonzero(starts[1:] > starts[:-1])
-    out[full] = np.add.reduceat(h, starts[full])
-    return out
+    return list_sums(h, starts)
 
 
 def potential_scores(

@@ -14,6 +14,7 @@ from concordant.data.consensus import Consensus, rank_scores
 from concordant.data.preferences import Preferences
 from concordant.errors import DataError, Setting, listing
 from concordant.kernels.inversions import pair_balance, tau_b
+from concordant.kernels.ratios import ratio
 
 if TYPE_CHECKING:
     import polars as pl
@@ -284,7 +285,7 @@ def _list_experts(votes: Preferences, consensus: Consensus) -> list[dict[str, An
         np.bincount(votes.list_expert, weights=votes.list_lengths, minlength=k),
         np.bincount(votes.list_expert, weights=votes.list_lengths, minlength=k) / max(votes.n_slots, 1),
         np.where(least == most, least, np.nan),
-        _ratio(
+        ratio(
             np.bincount(votes.list_expert[told], weights=tau[told], minlength=k),
             np.bincount(votes.list_expert[told], minlength=k),
         ),
@@ -307,13 +308,8 @@ def _comparing_experts(
         np.bincount(expert, minlength=k),
         np.bincount(seen, minlength=k) / n,
         np.array([trust.get(name, 1.0) for name in votes.experts]),
-        _ratio(np.bincount(expert, weights=for_it, minlength=k), np.bincount(expert, weights=outcomes, minlength=k)),
+        ratio(np.bincount(expert, weights=for_it, minlength=k), np.bincount(expert, weights=outcomes, minlength=k)),
     )
-
-
-def _ratio(above: Any, below: Any) -> Floats:
-    out: Floats = np.divide(above, below, out=np.full(len(below), np.nan), where=below > 0)
-    return out
 
 
 def _records(

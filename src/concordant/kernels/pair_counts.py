@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from concordant.arrays import Codes, Floats, Ints
 from concordant.kernels.jit import jit
-from concordant.kernels.lists import offsets_of
+from concordant.kernels.lists import list_sums, offsets_of
 from concordant.kernels.pairwise_wins import pair_room, pairs_held
 
 __all__ = [
@@ -25,7 +25,6 @@ __all__ = [
     "read_only",
     "moved_keys",
     "outcome_counts",
-    "sums",
 ]
 
 # Up to this many items rows are added to a table of all pairs, if there are enough rows for it to pay.
@@ -223,15 +222,6 @@ def read_only(*arrays: NDArray[Any]) -> tuple[Any, ...]:
     return tuple(out)
 
 
-def sums(values: Floats, starts: Ints) -> Floats:
-    """Return the sum of the values of every instance; 0 where there are none."""
-    out = np.zeros(len(starts) - 1)
-    full = np.flatnonzero(starts[1:] > starts[:-1])
-    if len(full):
-        out[full] = np.add.reduceat(values, starts[full])
-    return out
-
-
 def _grid(bound: Floats) -> Floats:
     """Return the number to add and subtract so that terms are rounded to a grid on which all their sums are exact."""
     # Adding 1.5 * 2**e rounds to multiples of 2**(e - 52), where the bound of any sum is below 2**e.
@@ -266,7 +256,7 @@ def from_rows(
     edges = read_only(row_starts, offsets)
     if _is_collapsed(columns, ordered):
         return Pairs(columns[0], columns[1], columns[2], columns[3], columns[4], row_starts, offsets)
-    grids = _grid(sum((sums(c, row_starts) for c in columns[2:]), np.zeros(n)))
+    grids = _grid(sum((list_sums(c, row_starts) for c in columns[2:]), np.zeros(n)))
     dense = (sizes <= _TABLE) & (sizes * sizes <= np.maximum(8 * rows, 1 << 14)) & (not ordered)
     parts: list[tuple[Codes, Codes, Floats]] = []
     found = np.zeros(n, dtype=np.int64)
@@ -501,7 +491,7 @@ def count_list_pairs(
         starts = list_offsets[:-1][full]
         reach[full] = np.maximum.reduceat(value, starts) - np.minimum.reduceat(value, starts)
         reach = np.maximum(reach, 1.0) if ties else reach
-    grids = _grid(sums(w * reach * lengths * np.maximum(lengths - 1, 0) / 2, list_starts))
+    grids = _grid(list_sums(w * reach * lengths * np.maximum(lengths - 1, 0) / 2, list_starts))
     columns, edges = read_only(value, slot, list_offsets, w), read_only(list_starts, offsets)
     dense = (sizes <= _TABLE) | (held > sizes * sizes // 8)
     parts: list[tuple[Codes, Codes, Floats]] = []

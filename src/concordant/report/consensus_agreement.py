@@ -15,6 +15,7 @@ from concordant.data.consensus import Consensus, rank_scores
 from concordant.data.preferences import Preferences
 from concordant.inference.experts import expert_records, list_agreement
 from concordant.kernels.inversions import pair_balance, tau_b
+from concordant.kernels.ratios import ratio
 
 __all__ = [
     "ConsensusAgreement",
@@ -85,7 +86,7 @@ def group_means(values: Floats, group: Codes | Ints, n: int) -> tuple[Floats, In
     known = ~np.isnan(values)
     count = np.bincount(group[known], minlength=n)
     total = np.bincount(group[known], weights=values[known], minlength=n)
-    return np.divide(total, count, out=np.full(n, np.nan), where=count > 0), count
+    return ratio(total, count), count
 
 
 def outcome_counts_by_expert(votes: Comparisons) -> Floats:
