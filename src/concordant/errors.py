@@ -102,6 +102,15 @@ def reword_settings(message: str, settings: Iterable[Setting], word: Callable[[s
     return re.sub(texts, lambda found: word(*by_text[found[0]]), message)
 
 
+def first_of(names: Sequence[object]) -> str:
+    """Return the first of several names and the number of the others.
+
+    >>> first_of(["a.csv"]), first_of(["a.csv", "b.csv", "c.csv"])
+    ('a.csv', 'a.csv and 2 more')
+    """
+    return f"{names[0]} and {len(names) - 1} more" if len(names) > 1 else str(names[0])
+
+
 def listing(values: Iterable[Any], limit: int = 10) -> str:
     """Return the first `limit` values as a Python list display, with a count of the rest."""
     values = list(values)

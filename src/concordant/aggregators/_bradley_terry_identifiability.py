@@ -14,6 +14,7 @@ from concordant.aggregators._mle_existence import (
     explain_disconnected,
     explain_no_mle,
     instances_without_mle,
+    others_alike,
 )
 from concordant.aggregators._pairwise_outcomes import PairwiseOutcomes
 from concordant.arrays import Codes, Floats
@@ -91,7 +92,7 @@ def warn_unplaced(
         unplaced = instances_without_mle(tail, head, slots)
         unplaced = unplaced if maximum_likelihood else unplaced[~silent[unplaced]]
         why = explain_no_mle(tail, head, slots, int(unplaced[0])) if len(unplaced) else ""
-    more = f" (and {len(unplaced) - 1} more instances are like that)" if len(unplaced) > 1 else ""
+    more = others_alike(len(unplaced))
     if maximum_likelihood and len(unplaced):
         raise NoFiniteEstimateError(
             f"no finite Bradley-Terry estimate: {why}{more}. Set prior=0.1, or drop what cannot be placed."

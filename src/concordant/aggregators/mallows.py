@@ -28,7 +28,7 @@ from concordant.aggregators._mallows import (
     pools_of,
     restored_chains,
 )
-from concordant.aggregators._mle_existence import disconnected_instances, explain_disconnected
+from concordant.aggregators._mle_existence import disconnected_instances, explain_disconnected, others_alike
 from concordant.aggregators.fusion import LISTS
 from concordant.aggregators.majority import MISSING, Kemeny, check_tables
 from concordant.arrays import Codes, Floats
@@ -254,7 +254,7 @@ class Mallows(Aggregator):
         disjoint = [pool for pool in undisputed if np.count_nonzero(pool.lengths > 1) > 1 and not pool.overlaps()]
         if disjoint:
             name = disjoint[0].name
-            more = f" (and {len(disjoint) - 1} more instances are like that)" if len(disjoint) > 1 else ""
+            more = others_alike(len(disjoint))
             own = preferences.list_instance == preferences.instances.tolist().index(name)
             experts = preferences.experts[np.unique(preferences.list_expert[own])].tolist()
             fixed = Setting("dispersion", -1)
@@ -276,8 +276,8 @@ def _disconnected(preferences: Preferences, pools: list[PooledLists]) -> str:
     disconnected = disconnected_instances(one, other, preferences.slots)
     if not len(disconnected):
         return ""
-    more = f" (and {len(disconnected) - 1} more instances are like that)" if len(disconnected) > 1 else ""
-    return explain_disconnected(one, other, preferences.slots, int(disconnected[0])) + more
+    why = explain_disconnected(one, other, preferences.slots, int(disconnected[0]))
+    return why + others_alike(len(disconnected))
 
 
 def _expected_places(place: Floats, drawn: Floats) -> Floats:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from concordant.aggregators._mle_existence import disconnected_instances, explain_disconnected
+from concordant.aggregators._mle_existence import disconnected_instances, explain_disconnected, others_alike
 from concordant.aggregators._net_counts import NetCounts, net_counts
 from concordant.aggregators.majority import PAIRED, each_instance
 from concordant.arrays import Floats, Ints
@@ -584,9 +584,8 @@ class MPM(Aggregator):
         parted = disconnected_instances(one, other, slots)
         if len(parted):
             why = explain_disconnected(one, other, slots, int(parted[0]))
-            more = f" (and {len(parted) - 1} more instances are like that)" if len(parted) > 1 else ""
             self._warn(
-                f"{why}{more}: what places them is the number of preferences each item wins.",
+                f"{why}{others_alike(len(parted))}: what places them is the number of preferences each item wins.",
                 IdentifiabilityWarning,
             )
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from concordant.aggregators._mle_existence import disconnected_instances, explain_disconnected
+from concordant.aggregators._mle_existence import disconnected_instances, explain_disconnected, others_alike
 from concordant.aggregators._plackett_luce_adherence import AdherenceLearner, PlackettLuceBlock
 from concordant.aggregators.fusion import LISTS
 from concordant.aggregators.majority import each_instance
@@ -320,9 +320,8 @@ class PlackettLuce(Aggregator):
         parted, uncompared = sum(p.n_disconnected for p in parts), sum(p.n_uncompared for p in parts)
         if parted:
             why = next(p.why for p in parts if p.n_disconnected)
-            more = f" (and {parted - 1} more instances are like that)" if parted > 1 else ""
             rest = "where the steps end" if self.optimizer == "gd" else "the prior"
-            self._warn(f"{why}{more}: what places them is {rest}.", IdentifiabilityWarning)
+            self._warn(f"{why}{others_alike(parted)}: what places them is {rest}.", IdentifiabilityWarning)
         if uncompared:
             items = next(p.uncompared for p in parts if p.n_uncompared)
             more = f" and {uncompared - 1} more" if uncompared > 1 else ""

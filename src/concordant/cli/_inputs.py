@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from concordant.cli._options import Columns, ExpertFrom, Format, Memory, Missing, ReadOptions
 from concordant.cli._parsing import check_choice, parse_columns, parse_params, parse_size
-from concordant.errors import DataError, FormatError, KindError, ParameterError, listing
+from concordant.errors import DataError, FormatError, KindError, ParameterError, first_of, listing
 
 if TYPE_CHECKING:
     from concordant.base.contract import Aggregator
@@ -193,8 +193,7 @@ class Reading:
 @contextmanager
 def _reading(session: Session, inputs: list[str]) -> Iterator[None]:
     """Show progress, and word advice about parameters as options of the reader."""
-    what = f"reading {inputs[0]}" + (f" and {len(inputs) - 1} more" if len(inputs) > 1 else "")
-    with session.progress(what, 1), session.reading():
+    with session.progress(f"reading {first_of(inputs)}", 1), session.reading():
         yield
 
 

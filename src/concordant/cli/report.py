@@ -12,7 +12,7 @@ from concordant.cli._options import CONVENTIONS, Common, Convention, Labels, Wei
 from concordant.cli._output import Session
 from concordant.cli._parsing import check_choice, make_method, parse_weights
 from concordant.cli.compare import parse_methods
-from concordant.errors import ColumnError, MissingExtraError
+from concordant.errors import ColumnError, MissingExtraError, first_of
 
 if TYPE_CHECKING:
     from concordant.cli._inputs import Source
@@ -158,7 +158,7 @@ def _called(inputs: list[str]) -> str:
     folder = paths[0].absolute().parent.name
     if folder and all(path.absolute().parent == paths[0].absolute().parent for path in paths):
         return f"{folder} ({len(paths)} files)"
-    return f"{paths[0].name} and {len(paths) - 1} more"
+    return first_of([path.name for path in paths])
 
 
 def _create(spec: Any) -> Any:

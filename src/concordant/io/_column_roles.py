@@ -18,6 +18,7 @@ from concordant.errors import (
     FormatError,
     ParameterError,
     ParseError,
+    first_of,
     quote,
     shorten,
     warn,
@@ -68,7 +69,7 @@ def naming_files(files: list[Path]) -> Iterator[None]:
     except ConcordantError as error:
         if any(str(f) in str(error) for f in files):
             raise
-        raise _name_file(error, files[0] if len(files) == 1 else f"{files[0]} and {len(files) - 1} more") from None
+        raise _name_file(error, first_of(files)) from None
 
 
 def _name_file(error: ConcordantError, path: object) -> ConcordantError:

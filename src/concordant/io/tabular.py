@@ -23,7 +23,7 @@ from concordant.data.features import Features
 from concordant.data.index import Texts
 from concordant.data.labels import Labels
 from concordant.data.preferences import KINDS, Kind, Missing, Preferences, is_below
-from concordant.errors import DataError, DataWarning, FormatError, ParameterError, listing, quote, warn
+from concordant.errors import DataError, DataWarning, FormatError, ParameterError, first_of, listing, quote, warn
 from concordant.execution import Cluster, RowRate, cluster, prefetch, report_progress, report_status
 from concordant.io._builders import (
     OddIds,
@@ -787,9 +787,8 @@ def read_rankings(
     out = tables.preferences()
     if layout is None and guessed:
         chosen, n, m = guessed[0]
-        more = f" and {len(files) - 1} more" if len(files) > 1 else ""
         warn(
-            f"{files[0]}{more}: read as layout {chosen!r}, {n} experts in {experts} and {m} "
+            f"{first_of(files)}: read as layout {chosen!r}, {n} experts in {experts} and {m} "
             f"{'items' if chosen == 'ranks' else 'positions'}. Pass layout={chosen!r} (--format {chosen}) to say so.",
             DataWarning,
         )
