@@ -92,7 +92,8 @@ def _gradient_scale(pairs: Pairs) -> Floats:
     whole = pairs.outcomes
     n = pairs.n_slots
     each = np.bincount(pairs.left, whole, n) + np.bincount(pairs.right, whole, n)
-    return np.maximum(list_maxima(each, pairs.offsets), 1.0)
+    out: Floats = np.maximum(list_maxima(each, pairs.offsets), 1.0)
+    return out
 
 
 # Newton's method.

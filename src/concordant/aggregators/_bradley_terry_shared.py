@@ -163,7 +163,7 @@ def maximise(
     """
     how: dict[str, Any] = {"tol": tol, "max_iter": max_iter}
     if is_alone(blocks):
-        (block,) = blocks.map(_itself)
+        (block,) = blocks
         solved = _solve_jointly(block, start, learned, **how, checkpoint=checkpoint)
         return solved, blocks.persist(_with_scores, solved)
     from concordant.aggregators._bradley_terry_fit import maximise_profile
@@ -224,10 +224,6 @@ def is_alone(blocks: Shards[Any]) -> bool:
 
 
 # What is done to one block.
-
-
-def _itself(block: Block) -> Block:
-    return block
 
 
 def _solve_jointly(

@@ -31,7 +31,7 @@ from concordant.kernels.lists import list_ids
 from concordant.learning.resumable import NO_CHECKPOINT, Checkpointer, minimise
 
 if TYPE_CHECKING:
-    from concordant.aggregators._crf_blocks import LabelledBlock, TransformData
+    from concordant.aggregators._crf_blocks import TransformData
     from concordant.data.features import Features
     from concordant.data.labels import Labels
     from concordant.features.expert_features import WeightBlocks
@@ -506,7 +506,7 @@ class _SGDLearner:
     def __init__(self, owner: CRF, task: TransformData, first: Floats, rate: float) -> None:
         self.chosen = {"transform": task.transform, "learning_rate": rate}
         self.task = task
-        (self._block,) = task.blocks.map(_itself)
+        (self._block,) = task.blocks
         self._owner = owner
         self._first = first
         self._rate = rate
@@ -564,7 +564,3 @@ class _LBFGSLearner:
 
     def scores(self, parameters: Floats, part: str, instances: Ints | None) -> Floats:
         return self.task.rows.scores(self.task.weights(parameters), part, instances)
-
-
-def _itself(block: LabelledBlock) -> LabelledBlock:
-    return block
