@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from concordant.aggregators._bradley_terry_fit import Profile, Solution
     from concordant.kernels.bradley_terry import Shared
 
-__all__ = ["Block", "BlockCounts", "count_outcomes", "covariance", "is_alone", "largest_gap", "maximise"]
+__all__ = ["Block", "BlockCounts", "count_block_outcomes", "covariance", "is_alone", "largest_gap", "maximise"]
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,7 @@ class BlockCounts(NamedTuple):
         )
 
 
-def count_outcomes(block: Block, check_ties: bool) -> BlockCounts:
+def count_block_outcomes(block: Block, check_ties: bool) -> BlockCounts:
     """Return the counts of a block; `check_ties` looks for a finite estimate of the tie parameter."""
     found = []
     for own, _ in block.windows():

@@ -538,7 +538,7 @@ class BradleyTerry(Aggregator):
             among = f"items {listing(preferences.slots.items.tolist(), 5)}"
         # Scores that are linear in features have fewer ways to grow with the tie parameter; that is seen afterwards.
         check_ties = not self._shrinks and features is None
-        counts = shared.BlockCounts.total(blocks.map(shared.count_outcomes, check_ties))
+        counts = shared.BlockCounts.total(blocks.map(shared.count_block_outcomes, check_ties))
         if counts.ties:
             self.ties_ = "davidson" if self.ties == "auto" else self.ties
         if self.side_effect:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from concordant.data.preferences import Preferences
     from concordant.execution.blocks import Blocks
 
-__all__ = ["METHODS", "aggregate", "create", "describe", "methods", "register_method"]
+__all__ = ["METHODS", "aggregate", "create", "describe_method", "methods", "register_method"]
 
 A = TypeVar("A", bound="type[Aggregator]")
 
@@ -89,7 +89,7 @@ def aggregate(
     return create(method, **params).fit_predict(preferences, features=features)
 
 
-def describe(cls: type[Aggregator]) -> dict[str, Any]:
+def describe_method(cls: type[Aggregator]) -> dict[str, Any]:
     """Return the facts about a method: its names, what it accepts, its tags and the first line of its page."""
     tags = cls.tags
     return {
@@ -115,7 +115,7 @@ def methods() -> pl.DataFrame:
 
     rows = []
     for name in METHODS:
-        described = describe(METHODS[name])
+        described = describe_method(METHODS[name])
         del described["features"]
         rows.append(described | {"accepts": ", ".join(described["accepts"])})
     return pl.DataFrame(rows)

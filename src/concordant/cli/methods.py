@@ -26,12 +26,12 @@ def command(
 ) -> None:
     """List the methods, or show the page of one with its parameters."""
     with common.session("methods", {"name": name}) as session:
-        from concordant.base.registry import METHODS, describe
+        from concordant.base.registry import METHODS, describe_method
 
         if name is not None:
             _show_page(session, METHODS[name])
             return
-        session.results = [describe(METHODS[n]) for n in METHODS]
+        session.results = [describe_method(METHODS[n]) for n in METHODS]
         tagged = any(_extras(d) for d in session.results)
         columns = ["method", "takes", *(["tags"] if tagged else []), "what it does"]
         rows = [[d["name"], _takes(d), *([_extras(d)] if tagged else []), d["summary"]] for d in session.results]
@@ -69,9 +69,9 @@ def _parameters(cls: type[Aggregator]) -> list[dict[str, Any]]:
 
 
 def _show_page(session: Session, cls: type[Aggregator]) -> None:
-    from concordant.base.registry import describe
+    from concordant.base.registry import describe_method
 
-    described = describe(cls)
+    described = describe_method(cls)
     page = inspect.cleandoc(cls.__doc__ or "")
     parameters = _parameters(cls)
     session.results = described | {"page": page, "parameters": parameters}
