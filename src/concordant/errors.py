@@ -6,11 +6,12 @@ to do.
 
 from __future__ import annotations
 
+import re
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, NamedTuple, Self
 
 __all__ = [
     "ColumnError",
@@ -72,31 +73,42 @@ def visible(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
 
 
-# Settings that messages have advised: how Python writes them -> name and value.
-_ADVISED: dict[str, tuple[str, object]] = {}
+class Setting(NamedTuple):
+    """A parameter and the value that a message advises; its text is what Python code would say.
 
-
-def setting(name: str, value: object) -> str:
-    """Return a parameter with a value, as a message advises it; `reword_settings` knows it from then on.
-
-    >>> f"Pass {setting('unknown_experts', 'ignore')} to leave them out."
+    >>> f"Pass {Setting('unknown_experts', 'ignore')} to leave them out."
     "Pass unknown_experts='ignore' to leave them out."
     """
-    text = f"{name}={value!r}"
-    _ADVISED[text] = (name, value)
-    return text
+
+    name: str
+    value: object
+
+    def __str__(self) -> str:
+        return f"{self.name}={self.value!r}"
 
 
-def reword_settings(message: str, word: Callable[[str, object], str]) -> str:
+def reword_settings(message: str, settings: Iterable[Setting], word: Callable[[str, object], str]) -> str:
     """Return a message with the settings that it advises in other words, such as options of a command line.
 
-    >>> reword_settings(f"Pass {setting('k', 60)}.", lambda name, value: f"-p {name}={value}")
+    >>> advised = Setting("k", 60)
+    >>> reword_settings(f"Pass {advised}.", [advised], lambda name, value: f"-p {name}={value}")
     'Pass -p k=60.'
     """
+    by_text = {str(advised): advised for advised in settings}
+    if not by_text:
+        return message
     # The longest first: one setting may begin with another, as k=60 with k=6.
-    for text in sorted((text for text in list(_ADVISED) if text in message), key=len, reverse=True):
-        message = message.replace(text, word(*_ADVISED[text]))
-    return message
+    texts = "|".join(map(re.escape, sorted(by_text, key=len, reverse=True)))
+    return re.sub(texts, lambda found: word(*by_text[found[0]]), message)
+
+
+def first_of(names: Sequence[object]) -> str:
+    """Return the first of several names and the number of the others.
+
+    >>> first_of(["a.csv"]), first_of(["a.csv", "b.csv", "c.csv"])
+    ('a.csv', 'a.csv and 2 more')
+    """
+    return f"{names[0]} and {len(names) - 1} more" if len(names) > 1 else str(names[0])
 
 
 def listing(values: Iterable[Any], limit: int = 10) -> str:
@@ -107,11 +119,22 @@ def listing(values: Iterable[Any], limit: int = 10) -> str:
     return f"[{shown}, … {rest} more]" if rest > 0 else f"[{shown}]"
 
 
-class ConcordantError(Exception):
+class _Advising:
+    """What errors and warnings share: the settings that their message advises."""
+
+    settings: tuple[Setting, ...] = ()
+
+    def advising(self, *settings: Setting) -> Self:
+        """Store the settings that the message advises, so that others can word them in their own way."""
+        self.settings = settings
+        return self
+
+
+class ConcordantError(_Advising, Exception):
     """Base of every error Concordant raises on purpose."""
 
 
-class ConcordantWarning(UserWarning):
+class ConcordantWarning(_Advising, UserWarning):
     """Base of every warning Concordant gives."""
 
 
@@ -135,14 +158,17 @@ class DataShiftWarning(ConcordantWarning):
     """The data asked about differ from those the model was fitted on."""
 
 
-def warn(message: str, category: type[ConcordantWarning] = ConcordantWarning) -> None:
-    """Give a warning that points at the first line outside Concordant: the user's own."""
+def warn(message: str, category: type[ConcordantWarning] = ConcordantWarning, *settings: Setting) -> None:
+    """Give a warning that points at the first line outside Concordant: the user's own.
+
+    `settings` are those that the message advises.
+    """
     depth = 2  # 1 would be the line below that gives the warning
     frame = sys._getframe(1)
     while frame.f_back is not None and frame.f_globals.get("__name__", "").split(".")[0] == "concordant":
         frame = frame.f_back
         depth += 1
-    warnings.warn(message, category, stacklevel=depth)
+    warnings.warn(category(message).advising(*settings), stacklevel=depth)
 
 
 class DataError(ConcordantError, ValueError):
@@ -170,7 +196,7 @@ class ParseError(ConcordantError, ValueError):
         super().__init__(f"{where}: {message}")
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.path, self.line, self.message)
+        return type(self), (self.path, self.line, self.message), {"settings": self.settings}
 
     @classmethod
     def fields(cls, path: object, line: int, expected: int | str, found: int, text: str) -> ParseError:
@@ -212,10 +238,11 @@ class DuplicateError(DataError):
     @classmethod
     def twice(cls, expert: str, item: str, instance: str, first: object, second: object) -> DuplicateError:
         """Return the error naming the two places, as row numbers or as file:line."""
+        best = Setting("duplicates", "best")
         return cls(
             f"expert {quote(expert)} ranks item {quote(item)} twice in instance {quote(instance)} "
-            f"({cls.places(first, second)}). Pass {setting('duplicates', 'best')} to keep the better."
-        )
+            f"({cls.places(first, second)}). Pass {best} to keep the better."
+        ).advising(best)
 
     @classmethod
     def two(

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 import sys
 import time
 import warnings
@@ -10,8 +11,8 @@ import pytest
 import typer
 
 from concordant.base.contract import FitInfo
-from concordant.cli._output import Progress, Session, Table, number
-from concordant.errors import ConcordantWarning, DataError, ParseError, setting, visible
+from concordant.cli._output import Progress, Session, Table, format_number
+from concordant.errors import ConcordantWarning, DataError, ParseError, Setting, visible, warn
 
 
 @pytest.mark.parametrize(
@@ -19,7 +20,7 @@ from concordant.errors import ConcordantWarning, DataError, ParseError, setting,
     [(0.0163934, "0.01639"), (12.0, "12"), (-0.0, "0"), (1234.5678, "1235"), (2.5, "2.500"), (float("nan"), "")],
 )
 def test_numbers_have_four_figures(value: float, text: str) -> None:
-    assert number(value) == text
+    assert format_number(value) == text
 
 
 def test_tables_align_wide_letters_and_escape_control_characters() -> None:
@@ -131,25 +132,37 @@ def test_a_bar_on_a_terminal_shows_when_work_lasts(
 
 
 @pytest.mark.parametrize(
-    ("form", "said", "heard"),
+    ("form", "settings", "said", "heard"),
     [
-        ("-p {name}={value}", f"or pass {setting('unknown_experts', 'ignore')}.", "or pass -p unknown_experts=ignore."),
-        ("mpm({name}={value})", f"Pass {setting('max_iter', 99)} to go on.", "Pass mpm(max_iter=99) to go on."),
-        ("--read {name}={value}", f"Pass {setting('self_pairs', 'drop')} to", "Pass --read self_pairs=drop to"),
-        ("--read {name}={value}", "Pass layout='ranks' (--format ranks)", "Pass layout='ranks' (--format ranks)"),
-        ("--read {name}={value}", "Pass missing=('',) for", "Pass missing=('',) for"),
+        (
+            "-p {name}={value}",
+            [Setting("unknown_experts", "ignore")],
+            "or pass unknown_experts='ignore'.",
+            "or pass -p unknown_experts=ignore.",
+        ),
+        ("m({name}={value})", [Setting("k", 6), Setting("k", 60)], "k=60 or k=6", "m(k=60) or m(k=6)"),
+        ("--read {name}={value}", [Setting("self_pairs", "drop")], "self_pairs='drop' to", "--read self_pairs=drop to"),
+        ("--read {name}={value}", [], "Pass layout='ranks' (--format ranks)", "Pass layout='ranks' (--format ranks)"),
+        ("--read {name}={value}", [], "Pass missing=('',) for", "Pass missing=('',) for"),
     ],
 )
 def test_advice_about_parameters_is_given_in_options(
-    capsys: pytest.CaptureFixture[str], form: str, said: str, heard: str
+    capsys: pytest.CaptureFixture[str], form: str, settings: list[Setting], said: str, heard: str
 ) -> None:
     session = Session("x", {})
     session.setting = form
     with session:
-        warnings.warn(said, ConcordantWarning, stacklevel=1)
+        warn(said, ConcordantWarning, *settings)
     with pytest.raises(typer.Exit), session:
-        raise DataError(said)
+        raise DataError(said).advising(*settings)
     assert capsys.readouterr().err == f"warning: {heard}\nDataError: {heard}\n"
+
+
+def test_errors_keep_the_settings_they_advise_between_processes() -> None:
+    advised = Setting("duplicates", "best")
+    for error in (DataError(f"Pass {advised}.").advising(advised), ParseError("a", 1, "no").advising(advised)):
+        again = pickle.loads(pickle.dumps(error))
+        assert (str(again), again.settings) == (str(error), (advised,))
 
 
 def test_a_command_may_end_with_a_code_after_all_is_said(capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import typer
 
-from concordant.cli._parsing import one_of, parse_columns, parse_params, parse_value, parse_weights, split_names
+from concordant.cli._parsing import check_choice, parse_columns, parse_params, parse_value, parse_weights, split_names
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_names_split_at_commas_outside_parentheses() -> None:
 
 
 def test_one_of_few_words() -> None:
-    assert one_of(None, ("a", "b"), "--x") is None
-    assert one_of("b", ("a", "b"), "--x") == "b"
+    assert check_choice(None, ("a", "b"), "--x") is None
+    assert check_choice("b", ("a", "b"), "--x") == "b"
     with pytest.raises(typer.BadParameter, match="must be one of a, b"):
-        one_of("c", ("a", "b"), "--x")
+        check_choice("c", ("a", "b"), "--x")

@@ -16,7 +16,7 @@ import concordant as cc
 from concordant.errors import ConcordantError, FormatError, ParseError
 from concordant.io import _builders, _pair_counter, tabular
 from concordant.io._row_sources import RowSource
-from concordant.io._tables import Table, open_table
+from concordant.io._tables import TableFile, open_table
 from concordant.io.outcomes import OutcomeColumn, OutcomeReader, count_outcomes
 
 plain = st.text(st.sampled_from("ab1 é"), max_size=3)
@@ -32,7 +32,7 @@ records = st.lists(st.lists(field, min_size=3, max_size=3).map(",".join), min_si
 damage = st.sampled_from(["", "", "", "a,b", "a,b,c,d", '"a,b,c', "\udcff,b,c"])
 
 
-def rows_of(table: Table, columns: list[int]) -> list[tuple[int | None, tuple[str, ...]]]:
+def rows_of(table: TableFile, columns: list[int]) -> list[tuple[int | None, tuple[str, ...]]]:
     frame, numbers = table.read([c for c in columns if c < len(table.names)] or [0])
     return [(table.line(int(n)), row) for n, row in zip(numbers, frame.rows(), strict=True)]
 

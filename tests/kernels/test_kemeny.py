@@ -88,7 +88,7 @@ def test_strong_components_are_mutual_reach(table: list[list[int]]) -> None:
     reach: Any = beats | np.eye(len(beats), dtype=bool)
     for _ in beats:
         reach = (reach.astype(int) @ reach.astype(int)) > 0
-    got = kemeny.strong_components(beats)
+    got = kemeny.dense_components(beats)
     assert ((got[:, None] == got[None, :]) == (reach & reach.T)).all()
     assert (got[:, None] <= got[None, :])[beats].all()
 
@@ -97,12 +97,12 @@ def test_strong_components_of_many_items() -> None:
     n = 300
     ring = np.zeros((n, n), dtype=bool)
     ring[np.arange(n), (np.arange(n) + 1) % n] = True
-    assert set(kemeny.strong_components(ring).tolist()) == {0}
+    assert set(kemeny.dense_components(ring).tolist()) == {0}
     ring[n - 1, 0] = False
-    assert kemeny.strong_components(ring).tolist() == list(range(n))
+    assert kemeny.dense_components(ring).tolist() == list(range(n))
 
 
 @pytest.mark.parametrize("n", [0, 1])
 def test_nothing_to_rank(n: int) -> None:
-    assert kemeny.strong_components(np.zeros((n, n), dtype=bool)).tolist() == [0] * n
+    assert kemeny.dense_components(np.zeros((n, n), dtype=bool)).tolist() == [0] * n
     assert kemeny.subset_dp(np.zeros((n, n)), np.zeros(n, dtype=np.int64)).position.tolist() == [1.0] * n

@@ -90,7 +90,7 @@ def test_lists_are_added_up(table: int, binary: bool, ties: bool) -> None:
             weights.append(weight)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pair_counts, "_TABLE", table)
-        pairs = pair_counts.from_lists(
+        pairs = pair_counts.count_list_pairs(
             np.concatenate(values),
             np.concatenate(slots).astype(np.int32),
             offsets_of(np.array(lengths)),
@@ -123,7 +123,7 @@ def test_nothing_gives_nothing() -> None:
     pairs = pair_counts.from_rows(*columns([]), none, none)
     assert len(pairs.left) == 0
     assert pairs.n_slots == 0
-    lists = pair_counts.from_lists(np.zeros(0), np.zeros(0, np.int32), none, none, None, none)
+    lists = pair_counts.count_list_pairs(np.zeros(0), np.zeros(0, np.int32), none, none, None, none)
     assert len(lists.left) == 0
 
 

@@ -54,7 +54,7 @@ def test_tiles_count_every_list(shape: tuple[int, int], drawn: Any, below: bool)
         seen = np.zeros((n, n), dtype=int)
         for tile in pairwise_wins.tiles(n, whole=True):
             for strict in (False, True):
-                ahead, behind = pairwise_wins.compare(votes, tile, ties_against=strict)
+                ahead, behind = pairwise_wins.pair_weights(votes, tile, ties_against=strict)
                 for i, j in itertools.product(range(tile.row, tile.row_end), range(tile.column, tile.column_end)):
                     cell = i - tile.row, j - tile.column
                     assert ahead[cell] == count(table, weights, i, j, below)

@@ -19,7 +19,7 @@ from concordant.base.contract import FitInfo
 from concordant.base.saving import read_arrays, write_arrays
 from concordant.errors import ConcordantWarning, FormatError, KindError
 from concordant.execution import watch
-from concordant.learning.checkpoints import StepCheckpoint, fingerprint
+from concordant.learning.checkpoints import StepCheckpoint, fit_fingerprint
 
 # What is fitted: a method with its parameters, and on what.
 RUNS = "cc.synthetic.labelled_runs(16, n_items=(8, 12), random_state=1)"
@@ -305,21 +305,21 @@ def test_whatever_a_fit_depends_on_tells_it_from_others() -> None:
     sheet, _ = cc.synthetic.graded_features(3, n_features=2)
     row = (votes.slots, votes.experts, votes.expert, votes.left, votes.right, votes.n_left, votes.n_right, votes.n_ties)
     seen = [
-        fingerprint(cc.MPM(), [lists]),
-        fingerprint(cc.MPM(tol=1e-3), [lists]),
-        fingerprint(cc.MPM(), [lists[:3]]),
-        fingerprint(cc.MPM(), [lists.drop_experts(["e1"])]),
-        fingerprint(cc.MPM(), [runs]),
-        fingerprint(cc.MPM(), [runs, labels]),
-        fingerprint(cc.MPM(), [runs, cc.Labels.from_codes(labels.slots, labels.label + 1.0)]),
-        fingerprint(cc.MPM(), [votes]),
-        fingerprint(cc.MPM(), [cc.Comparisons.from_codes(*row, sided=not votes.sided)]),
-        fingerprint(cc.MPM(), [votes, sheet]),
-        fingerprint(cc.MPM(), [votes], [np.zeros(1)]),
-        fingerprint(cc.MPM(), [votes], [np.zeros(1, dtype=np.int64)]),
+        fit_fingerprint(cc.MPM(), [lists]),
+        fit_fingerprint(cc.MPM(tol=1e-3), [lists]),
+        fit_fingerprint(cc.MPM(), [lists[:3]]),
+        fit_fingerprint(cc.MPM(), [lists.drop_experts(["e1"])]),
+        fit_fingerprint(cc.MPM(), [runs]),
+        fit_fingerprint(cc.MPM(), [runs, labels]),
+        fit_fingerprint(cc.MPM(), [runs, cc.Labels.from_codes(labels.slots, labels.label + 1.0)]),
+        fit_fingerprint(cc.MPM(), [votes]),
+        fit_fingerprint(cc.MPM(), [cc.Comparisons.from_codes(*row, sided=not votes.sided)]),
+        fit_fingerprint(cc.MPM(), [votes, sheet]),
+        fit_fingerprint(cc.MPM(), [votes], [np.zeros(1)]),
+        fit_fingerprint(cc.MPM(), [votes], [np.zeros(1, dtype=np.int64)]),
     ]
     assert len(set(seen)) == len(seen)
-    assert fingerprint(cc.MPM(), [None, lists]) == seen[0]
+    assert fit_fingerprint(cc.MPM(), [None, lists]) == seen[0]
 
 
 def test_a_state_is_written_no_more_often_than_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

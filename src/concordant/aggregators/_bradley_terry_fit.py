@@ -29,7 +29,9 @@ from concordant.kernels.bradley_terry import (
     solve_small,
     split_by_size,
 )
-from concordant.kernels.pair_counts import Pairs, read_only, sums
+from concordant.kernels.lists import list_maxima, list_sums
+from concordant.kernels.pair_counts import Pairs, read_only
+from concordant.kernels.ratios import ratio
 from concordant.learning.resumable import NO_CHECKPOINT, Checkpointer, State
 
 __all__ = [
@@ -90,11 +92,7 @@ def _gradient_scale(pairs: Pairs) -> Floats:
     whole = pairs.outcomes
     n = pairs.n_slots
     each = np.bincount(pairs.left, whole, n) + np.bincount(pairs.right, whole, n)
-    sizes = np.diff(pairs.offsets)
-    out = np.ones(len(sizes))
-    full = np.flatnonzero(sizes > 0)
-    if len(full):
-        out[full] = np.maximum(np.maximum.reduceat(each, pairs.offsets[full]), 1.0)
+    out: Floats = np.maximum(list_maxima(each, pairs.offsets), 1.0)
     return out
 
 
@@ -644,8 +642,8 @@ def gradient_ascent(pairs: Pairs, prior: Floats, *, steps: int, rate: float) -> 
     """
     n = len(pairs.offsets) - 1
     sizes = np.diff(pairs.offsets)
-    total = sums(pairs.n_left + pairs.n_right, pairs.starts)
-    each = np.divide(rate * sizes * sizes, total, out=np.zeros(n), where=total > 0)
+    total = list_sums(pairs.n_left + pairs.n_right, pairs.starts)
+    each = ratio(rate * sizes * sizes, total, 0.0)
     s = np.zeros(pairs.n_slots)
     out = np.zeros((2, n))
     edges = read_only(pairs.starts, pairs.offsets)

@@ -5,8 +5,7 @@ Checks before the fit look at the graph of wins; checks after it look for estima
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -15,10 +14,11 @@ from concordant.aggregators._mle_existence import (
     explain_disconnected,
     explain_no_mle,
     instances_without_mle,
+    others_alike,
 )
 from concordant.aggregators._pairwise_outcomes import PairwiseOutcomes
 from concordant.arrays import Codes, Floats
-from concordant.errors import ConcordantWarning, IdentifiabilityWarning, NoFiniteEstimateError
+from concordant.errors import ConcordantWarning, IdentifiabilityWarning, NoFiniteEstimateError, Setting
 from concordant.inference.uncertainty import some_items
 
 if TYPE_CHECKING:
@@ -38,7 +38,12 @@ __all__ = [
     "win_graph",
 ]
 
-Warn = Callable[[str, type[ConcordantWarning]], None]
+
+class Warn(Protocol):
+    """Gives a warning whose message advises some settings."""
+
+    def __call__(self, message: str, category: type[ConcordantWarning], /, *settings: Setting) -> None: ...
+
 
 # A difference of scores beyond this is an estimate on its way to infinity: no data show such odds.
 _DIVERGED_GAP = 30.0
@@ -87,7 +92,7 @@ def warn_unplaced(
         unplaced = instances_without_mle(tail, head, slots)
         unplaced = unplaced if maximum_likelihood else unplaced[~silent[unplaced]]
         why = explain_no_mle(tail, head, slots, int(unplaced[0])) if len(unplaced) else ""
-    more = f" (and {len(unplaced) - 1} more instances are like that)" if len(unplaced) > 1 else ""
+    more = others_alike(len(unplaced))
     if maximum_likelihood and len(unplaced):
         raise NoFiniteEstimateError(
             f"no finite Bradley-Terry estimate: {why}{more}. Set prior=0.1, or drop what cannot be placed."

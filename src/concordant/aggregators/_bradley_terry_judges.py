@@ -18,7 +18,7 @@ from concordant.base.limits import check_limits
 from concordant.data.comparisons import Comparisons
 from concordant.data.index import Texts
 from concordant.data.preferences import Preferences
-from concordant.errors import IdentifiabilityWarning, listing, setting
+from concordant.errors import IdentifiabilityWarning, Setting, listing
 from concordant.inference.experts import check_known
 from concordant.inference.uncertainty import Clusters, ScoreCovariance, score_covariance
 from concordant.kernels.pairwise_wins import pairs_held
@@ -117,11 +117,13 @@ def warn_one_sided(rows: Comparisons, warn: Warn) -> None:
     won = {"left": float(rows.n_left.sum()), "right": float(rows.n_right.sum())}
     lost = [side for side, count in won.items() if not count]
     if rows.sided and len(lost) == 1:
+        unsided = Setting("sided", False)
         warn(
             f"the {lost[0]} item never won, in {sum(won.values()):,.10g} outcomes that were decided: the experts "
             f"may as well lean to the other side, and scores of items {listing(rows.items.tolist(), 5)} mean "
-            f"little. If the columns are winner and loser, pass {setting('sided', False)}.",
+            f"little. If the columns are winner and loser, pass {unsided}.",
             IdentifiabilityWarning,
+            unsided,
         )
 
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from concordant.aggregators._bradley_terry_fit import Profile, Solution
     from concordant.kernels.bradley_terry import Shared
 
-__all__ = ["Block", "BlockCounts", "count", "covariance", "is_alone", "largest_gap", "maximise"]
+__all__ = ["Block", "BlockCounts", "count_block_outcomes", "covariance", "is_alone", "largest_gap", "maximise"]
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,7 @@ class BlockCounts(NamedTuple):
         )
 
 
-def count(block: Block, check_ties: bool) -> BlockCounts:
+def count_block_outcomes(block: Block, check_ties: bool) -> BlockCounts:
     """Return the counts of a block; `check_ties` looks for a finite estimate of the tie parameter."""
     found = []
     for own, _ in block.windows():
@@ -163,7 +163,7 @@ def maximise(
     """
     how: dict[str, Any] = {"tol": tol, "max_iter": max_iter}
     if is_alone(blocks):
-        (block,) = blocks.map(_itself)
+        (block,) = blocks
         solved = _solve_jointly(block, start, learned, **how, checkpoint=checkpoint)
         return solved, blocks.persist(_with_scores, solved)
     from concordant.aggregators._bradley_terry_fit import maximise_profile
@@ -224,10 +224,6 @@ def is_alone(blocks: Shards[Any]) -> bool:
 
 
 # What is done to one block.
-
-
-def _itself(block: Block) -> Block:
-    return block
 
 
 def _solve_jointly(

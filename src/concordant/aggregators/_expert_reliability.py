@@ -43,6 +43,7 @@ from concordant.kernels.expert_reliability import (
     sensitivity_pass,
 )
 from concordant.kernels.linear_systems import conjugate_gradients
+from concordant.kernels.lists import list_maxima, list_sums
 from concordant.learning.resumable import NO_CHECKPOINT, Checkpointer, State
 
 __all__ = [
@@ -219,20 +220,12 @@ def _judge_derivatives(rows: JudgedRows, score: Floats, phi: Floats, prior: Floa
 
 def _penalty(rows: JudgedRows, score: Floats, prior: Floats) -> Floats:
     """Return the penalty of the scores' prior in every instance."""
-    out = np.zeros(len(rows.offsets) - 1)
-    held = np.flatnonzero(np.diff(rows.offsets))
-    if len(held):
-        out[held] = 0.5 * np.add.reduceat(prior * score * score, rows.offsets[:-1][held])
-    return out
+    return 0.5 * list_sums(prior * score * score, rows.offsets)
 
 
 def _largest(x: Floats, offsets: Ints) -> Floats:
     """Return the largest |x| of every instance, 0 for one without items."""
-    out = np.zeros(len(offsets) - 1)
-    held = np.flatnonzero(np.diff(offsets))
-    if len(held):
-        out[held] = np.maximum.reduceat(np.abs(x), offsets[:-1][held])
-    return out
+    return list_maxima(np.abs(x), offsets)
 
 
 def _degrees(rows: JudgedRows) -> Floats:

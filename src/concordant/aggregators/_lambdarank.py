@@ -23,7 +23,7 @@ from concordant.ranking.metric_swaps import metric_terms
 if TYPE_CHECKING:
     from concordant.metrics.ranking import Metric
 
-__all__ = ["LambdaRankLearner", "ExpertNetwork", "Queries", "Settings", "inner_order", "net_scores", "public_order"]
+__all__ = ["LambdaRankLearner", "ExpertNetwork", "Queries", "Settings", "inner_order", "network_scores", "public_order"]
 
 # The first weights are this large.
 _START = 0.01
@@ -156,7 +156,7 @@ def inner_order(p: int) -> list[int]:
     return [*range(p), *range(2 * p, 3 * p), 3 * p, *range(p, 2 * p)]
 
 
-def net_scores(rows: FeatureRows, net: ExpertNetwork, instances: Ints) -> Floats:
+def network_scores(rows: FeatureRows, net: ExpertNetwork, instances: Ints) -> Floats:
     """Return the scores that a hidden layer gives to the slots of the instances."""
     from concordant.kernels.lambdarank import hidden_scores
 
@@ -256,7 +256,7 @@ class LambdaRankLearner:
         rows, net = self.parts[0 if part == "train" else 1], self.net(parameters)
         which = np.arange(len(rows.offsets) - 1) if instances is None else instances
         if self._settings.units:
-            out = net_scores(rows, net, which)
+            out = network_scores(rows, net, which)
         else:
             out = np.zeros(len(rows.starts) - 1)
             w = np.ascontiguousarray(net.w[:, : rows.X.shape[1], 0])

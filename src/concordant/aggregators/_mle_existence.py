@@ -16,7 +16,7 @@ from concordant.arrays import Ints
 from concordant.data.index import Slots
 from concordant.errors import listing
 
-__all__ = ["disconnected_instances", "explain_disconnected", "explain_no_mle", "instances_without_mle"]
+__all__ = ["disconnected_instances", "explain_disconnected", "explain_no_mle", "instances_without_mle", "others_alike"]
 
 
 def instances_without_mle(tail: NDArray[Any], head: NDArray[Any], slots: Slots) -> Ints:
@@ -59,6 +59,15 @@ def explain_no_mle(tail: NDArray[Any], head: NDArray[Any], slots: Slots, instanc
         never = "never met any of" if weak.max() else "never lost to any of"
         parts = [f"items {listing(top)} {never} {listing(rest)}"]
     return f"{', '.join(parts)} in instance {slots.instances[instance]!r}"
+
+
+def others_alike(n: int) -> str:
+    """Return the words that follow an explanation of the first of n instances, "" for one.
+
+    >>> others_alike(1), others_alike(3)
+    ('', ' (and 2 more instances are like that)')
+    """
+    return f" (and {n - 1} more instances are like that)" if n > 1 else ""
 
 
 def disconnected_instances(one: NDArray[Any], other: NDArray[Any], slots: Slots) -> Ints:

@@ -15,6 +15,7 @@ from concordant.data.comparisons import Comparisons
 from concordant.data.preferences import Preferences
 from concordant.errors import DataError, quote
 from concordant.kernels.lists import exact_sums, order_lists, ranges
+from concordant.kernels.ratios import ratio
 
 if TYPE_CHECKING:
     from concordant.kernels.mpm import PackedCounts
@@ -161,7 +162,7 @@ class NetCounts(NamedTuple):
         from concordant.kernels.mpm import PackedCounts
 
         total = self.per_instance(self.total)[self.list_instance]
-        scale = np.divide(1.0, total, out=np.zeros(len(total)), where=total > 0)
+        scale = ratio(1.0, total, 0.0)
         net = self.net * self.per_row(scale)
         return PackedCounts(
             self.offsets, self.list_starts, self.list_offsets, self.expert, self.total * scale, self.slot, net

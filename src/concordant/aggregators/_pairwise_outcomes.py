@@ -19,6 +19,7 @@ from concordant.data.index import Slots
 from concordant.data.preferences import Preferences
 from concordant.data.streams import bayesian_bootstrap_weights
 from concordant.inference.uncertainty import WEAK_PRIOR
+from concordant.kernels.lists import list_sums
 from concordant.kernels.pairwise_wins import pair_room
 
 if TYPE_CHECKING:
@@ -147,9 +148,7 @@ class PairwiseOutcomes:
     @cached_property
     def totals(self) -> Floats:
         """Number of outcomes of each instance."""
-        from concordant.kernels.pair_counts import sums
-
-        return sums(self.pairs.outcomes, self.pairs.starts)
+        return list_sums(self.pairs.outcomes, self.pairs.starts)
 
     @cached_property
     def compared(self) -> Any:
@@ -286,11 +285,11 @@ class ListOutcomes(PairwiseOutcomes):
         return parts
 
     def _count(self, weight: Floats | None) -> Pairs:
-        from concordant.kernels.pair_counts import from_lists
+        from concordant.kernels.pair_counts import count_list_pairs
 
         v = self.votes
         flags = {"binary": self.binary, "ties": self.ties}
-        return from_lists(self.value, v.slot, v.list_offsets, v.list_starts, weight, self.slots.offsets, **flags)
+        return count_list_pairs(self.value, v.slot, v.list_offsets, v.list_starts, weight, self.slots.offsets, **flags)
 
     @cached_property
     def pairs(self) -> Pairs:

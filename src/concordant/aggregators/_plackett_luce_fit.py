@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 
 from concordant.arrays import Floats
 from concordant.kernels import plackett_luce
-from concordant.kernels.linear_systems import cholesky_solve, conjugate_gradients
+from concordant.kernels.linear_systems import SMALL_SYSTEM, conjugate_gradients, solve_positive_definite
 from concordant.kernels.plackett_luce import Rankings
 from concordant.kernels.plackett_luce_lists import written_out
 from concordant.learning.resumable import NO_CHECKPOINT, Checkpointer, State
 
-__all__ = ["Optimum", "PenalisedLikelihood", "gradient_ascent", "minorise", "newton", "solve_definite"]
+__all__ = ["Optimum", "PenalisedLikelihood", "gradient_ascent", "minorise", "newton"]
 
 # Beyond this many items no Hessian is formed to check whether a stationary point is a maximum.
 _MOST_ITEMS = 5000
@@ -29,30 +29,6 @@ _LONGEST_STEP = 4.0
 _ROUNDING = 1e-14
 # Where a list leaves less than this share of Σ φ to its rest, the rest is written out item by item.
 _LEAST_SHARE = 1e-5
-# Systems up to this size are solved by our own Cholesky: starting the threads of a library takes longer.
-_SMALL_TABLE = 128
-
-
-def solve_definite(table: Floats, right: Floats) -> Floats | None:
-    """Return table⁻¹ · right for a symmetric table, or None where it is not positive definite.
-
-    >>> solve_definite(np.array([[2.0, 1.0], [1.0, 2.0]]), np.array([[3.0], [3.0]])).round(12).tolist()
-    [[1.0], [1.0]]
-    """
-    if len(table) <= _SMALL_TABLE:
-        out = right.copy()
-        return out if cholesky_solve(table.copy(), out) else None
-    if not _is_positive_definite(table):
-        return None
-    return np.asarray(np.linalg.solve(table, right), dtype=np.float64)
-
-
-def _is_positive_definite(table: Floats) -> bool:
-    try:
-        np.linalg.cholesky(table)
-    except np.linalg.LinAlgError:
-        return False
-    return True
 
 
 class Optimum(NamedTuple):
@@ -113,7 +89,7 @@ class PenalisedLikelihood:
         # A dense Hessian costs the square of the length of a list; a product with a vector, taken a few times, only its
         # length.
         pairs = float((lengths * lengths).sum())
-        self.dense = size <= _SMALL_TABLE and pairs <= _LONG_LIST * len(rankings.item) + 1e6
+        self.dense = size <= SMALL_SYSTEM and pairs <= _LONG_LIST * len(rankings.item) + 1e6
         # Steps are limited in units of score times the largest factor of its lists: small factors make large scores.
         self.list_factor = np.ones(1)
         if len(rankings.theta):
@@ -210,16 +186,16 @@ class PenalisedLikelihood:
         """Return the Newton step; where the objective is not concave, that of a positive definite approximation."""
         right = gradient[:, None]
         hessian = self._regular_hessian(score)
-        found = solve_definite(hessian, right)
+        found = solve_positive_definite(hessian, right)
         if found is None and self.has_ties:
             hessian = self._regular_hessian(score, exact=False)
-            found = solve_definite(hessian, right)
+            found = solve_positive_definite(hessian, right)
         ridge = max(1e-12 * float(np.trace(hessian)) / self.size, 1e-300)
         while found is None and ridge < 1e300:
             # Rounding alone has made it singular.
             hessian[np.diag_indices(self.size)] += ridge
             ridge *= 100.0
-            found = solve_definite(hessian, right)
+            found = solve_positive_definite(hessian, right)
         # A Hessian with NaN gives no step, and the search ends.
         return np.full(self.size, np.nan) if found is None else found[:, 0]
 
@@ -242,7 +218,7 @@ class PenalisedLikelihood:
 
     @staticmethod
     def _solve(hessian: Floats, right: Floats) -> Floats:
-        found = solve_definite(hessian, right)
+        found = solve_positive_definite(hessian, right)
         return np.linalg.pinv(hessian, hermitian=True) @ right if found is None else found
 
     def score_response(self, score: Floats, gradient_change: Floats) -> Floats:
@@ -261,7 +237,7 @@ class PenalisedLikelihood:
         """Return whether stationary scores are a local maximum; only ties in partitions leave a doubt."""
         if not self.has_ties or self.size == 0 or self.size > _MOST_ITEMS:
             return True
-        return solve_definite(self._regular_hessian(score), np.zeros((self.size, 1))) is not None
+        return solve_positive_definite(self._regular_hessian(score), np.zeros((self.size, 1))) is not None
 
 
 class _OptimiserState(NamedTuple):

@@ -60,7 +60,7 @@ __all__ = ["BradleyTerry"]
 _ROUNDING = 1e-6
 
 
-class _Estimate(NamedTuple):
+class _WindowedScores(NamedTuple):
     """The scores of all instances, with their outcomes in windows.
 
     `jointly` says that shared parameters were estimated with the scores of a single instance.
@@ -463,7 +463,7 @@ class BradleyTerry(Aggregator):
             warn=self._warn,
         )
 
-    def _solve(self, outcomes: PairwiseOutcomes, checkpoint: Checkpointer = NO_CHECKPOINT) -> _Estimate:
+    def _solve(self, outcomes: PairwiseOutcomes, checkpoint: Checkpointer = NO_CHECKPOINT) -> _WindowedScores:
         """Return the scores of every instance, each estimated alone with the shared parameters fixed."""
         from concordant.aggregators import _bradley_terry_fit
         from concordant.kernels.bradley_terry import PLAIN
@@ -496,7 +496,7 @@ class BradleyTerry(Aggregator):
 
         solved = execution.map_instances(work, len(windows)) if len(windows) > 1 else [work(0)]
         self._record(solved)
-        return _Estimate(windows, np.concatenate([s.score for s in solved]), jointly=False)
+        return _WindowedScores(windows, np.concatenate([s.score for s in solved]), jointly=False)
 
     def _record(self, solved: list[Solution]) -> None:
         """Write how the fit went to `fit_info_`, and warn where it did not converge."""
@@ -523,7 +523,7 @@ class BradleyTerry(Aggregator):
             return ""
         return "BradleyTerry(reliability=True) learns whom to believe from all instances at once, not from blocks."
 
-    def _fit_shared(self, preferences: Votes | Blocks, features: Features | None) -> _Estimate | None:
+    def _fit_shared(self, preferences: Votes | Blocks, features: Features | None) -> _WindowedScores | None:
         """Estimate the shared parameters with all scores, or with the coefficients of features.
 
         Returns the scores of preferences in memory, for `fit_predict`.
@@ -538,7 +538,7 @@ class BradleyTerry(Aggregator):
             among = f"items {listing(preferences.slots.items.tolist(), 5)}"
         # Scores that are linear in features have fewer ways to grow with the tie parameter; that is seen afterwards.
         check_ties = not self._shrinks and features is None
-        counts = shared.BlockCounts.total(blocks.map(shared.count, check_ties))
+        counts = shared.BlockCounts.total(blocks.map(shared.count_block_outcomes, check_ties))
         if counts.ties:
             self.ties_ = "davidson" if self.ties == "auto" else self.ties
         if self.side_effect:
@@ -571,7 +571,7 @@ class BradleyTerry(Aggregator):
             )
         if outcomes is None:
             return None
-        return _Estimate([outcomes], solved.score, jointly=len(preferences.instances) == 1 and len(learned) > 0)
+        return _WindowedScores([outcomes], solved.score, jointly=len(preferences.instances) == 1 and len(learned) > 0)
 
     def _keep_shared(self, solved: Solution, diverged: bool, among: str) -> None:
         """Checkpointer the shared parameters, or raise where maximum-likelihood estimates diverged."""
@@ -687,7 +687,7 @@ class BradleyTerry(Aggregator):
         words = self._interval_method(kind, has_experts)
         return self._gauged(slots, score, anchors, covariances, words, np.concatenate(compared))
 
-    def _predicted(self, preferences: Votes) -> _Estimate:
+    def _predicted(self, preferences: Votes) -> _WindowedScores:
         """Return the scores of new votes; `fit_info_` keeps the record of the fit and gains only warnings."""
         kept = self.fit_info_
         self.fit_info_ = replace(kept)

@@ -25,13 +25,13 @@ from concordant.base.contract import Tags, Votes
 from concordant.base.params import Constraint, boolean, integer, metric_name, number, one_of, optional, seed
 from concordant.base.registry import register_method
 from concordant.data.comparisons import Comparisons
-from concordant.errors import DataError, KindError, ParameterError, setting
+from concordant.errors import DataError, KindError, ParameterError, Setting
 from concordant.execution.blocks import Blocks
 from concordant.kernels.lists import list_ids
 from concordant.learning.resumable import NO_CHECKPOINT, Checkpointer, minimise
 
 if TYPE_CHECKING:
-    from concordant.aggregators._crf_blocks import LabelledBlock, TransformData
+    from concordant.aggregators._crf_blocks import TransformData
     from concordant.data.features import Features
     from concordant.data.labels import Labels
     from concordant.features.expert_features import WeightBlocks
@@ -417,10 +417,11 @@ class CRF(LinearAggregator):
         True
         """
         if self._blocks().n_own == 0:
+            individual = Setting("weights", "individual")
             raise ParameterError(
                 f"nobody has weights of its own in CRF(weights={self.weights!r}), so that nobody can be told useless. "
-                f"Fit with {setting('weights', 'individual')} or 'mixed'."
-            )
+                f"Fit with {individual} or 'mixed'."
+            ).advising(individual)
         if threshold is not None and not number(least=0).test(threshold):
             raise ParameterError.invalid("threshold", "CRF.prune", "a number >= 0, or None", threshold)
         groups = {self._useless(share) for share in (_USELESS if threshold is None else (threshold,))}
@@ -505,7 +506,7 @@ class _SGDLearner:
     def __init__(self, owner: CRF, task: TransformData, first: Floats, rate: float) -> None:
         self.chosen = {"transform": task.transform, "learning_rate": rate}
         self.task = task
-        (self._block,) = task.blocks.map(_itself)
+        (self._block,) = task.blocks
         self._owner = owner
         self._first = first
         self._rate = rate
@@ -563,7 +564,3 @@ class _LBFGSLearner:
 
     def scores(self, parameters: Floats, part: str, instances: Ints | None) -> Floats:
         return self.task.rows.scores(self.task.weights(parameters), part, instances)
-
-
-def _itself(block: LabelledBlock) -> LabelledBlock:
-    return block

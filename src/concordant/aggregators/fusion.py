@@ -22,7 +22,7 @@ from concordant.data.preferences import Preferences
 from concordant.errors import KindError, NotFittedError
 from concordant.inference.experts import check_known
 from concordant.kernels.cells import cell_blocks, weighted_median
-from concordant.kernels.lists import TIES, exact_sums
+from concordant.kernels.lists import TIES, exact_sums, list_maxima
 from concordant.kernels.ties import merge_ties
 from concordant.learning.shift import RECORDED_RANGE, check_record, value_shift
 
@@ -940,18 +940,9 @@ class CombMNZRank(Aggregator):
         rank, weights = preferences.ranks(self.ties), preferences.list_weight
         if self.k is None:
             counted = rank if weights is None else np.where(np.repeat(weights > 0, preferences.list_lengths), rank, 0.0)
-            k = np.repeat(_largest(counted, row_starts(preferences)), np.diff(row_starts(preferences)))
+            k = np.repeat(list_maxima(counted, row_starts(preferences)), np.diff(row_starts(preferences)))
         else:
             k = np.full(preferences.n_rows, float(self.k))
         inside = rank <= k
         total = sum_by_slot(preferences, np.where(inside, k + 1.0 - rank, 0.0), weights)
         return total * sum_by_slot(preferences, inside.astype(np.float64), weights)
-
-
-def _largest(values: Floats, starts: Ints) -> Floats:
-    """Return the largest value of every group of rows, 0 for an empty one."""
-    out = np.zeros(len(starts) - 1)
-    full = np.flatnonzero(starts[1:] > starts[:-1])
-    if len(full):
-        out[full] = np.maximum.reduceat(values, starts[full])
-    return out

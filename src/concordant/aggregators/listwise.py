@@ -27,6 +27,7 @@ from concordant.base.registry import register_method
 from concordant.data.index import Texts
 from concordant.errors import ConvergenceWarning, DataError
 from concordant.kernels.lists import list_ids
+from concordant.learning.resumable import minimise
 
 if TYPE_CHECKING:
     from concordant.data.features import Features
@@ -411,9 +412,5 @@ def _newton(problem: _ListwiseLoss, start: Floats, l2: float, instances: Ints, t
 
 def _lbfgs(problem: _ListwiseLoss, start: Floats, l2: float, instances: Ints, tol: float, max_iter: int) -> Floats:
     """Return the minimum, by L-BFGS."""
-    from scipy.optimize import minimize
-
     options = {"maxiter": max_iter, "maxfun": 20 * max_iter, "ftol": 0.0, "gtol": tol, "maxcor": 20}
-    found = minimize(problem.value, start, args=(l2, instances), jac=True, method="L-BFGS-B", options=options)
-    out: Floats = np.asarray(found.x)
-    return out
+    return minimise(lambda weights: problem.value(weights, l2, instances), start, options=options).x

@@ -24,7 +24,7 @@ from concordant.base.registry import register_method
 from concordant.data.comparisons import Comparisons
 from concordant.data.consensus import Consensus
 from concordant.data.preferences import Preferences
-from concordant.errors import ConvergenceWarning, DataError, setting
+from concordant.errors import ConvergenceWarning, DataError, Setting
 from concordant.execution import map_instances, n_threads, threads
 from concordant.execution.blocks import Blocks
 from concordant.kernels import kemeny, pairwise_wins
@@ -130,7 +130,7 @@ class PairwiseVotes:
         out = np.zeros((n, n))
         for tile in pairwise_wins.tiles(n):
             rows, columns = slice(tile.row, tile.row_end), slice(tile.column, tile.column_end)
-            out[rows, columns], behind = pairwise_wins.compare(votes, tile)
+            out[rows, columns], behind = pairwise_wins.pair_weights(votes, tile)
             out[columns, rows] = behind.T
         return out
 
@@ -149,7 +149,7 @@ class PairwiseVotes:
             pairwise_majorities.majorities(*_by_item(votes), strict, out)
             return out
         for tile in pairwise_wins.tiles(n, whole=True):
-            ahead, behind = pairwise_wins.compare(votes, tile, ties_against=strict)
+            ahead, behind = pairwise_wins.pair_weights(votes, tile, ties_against=strict)
             won = ahead - behind > tie_margin if tie_margin else ahead > behind
             out[tile.row : tile.row_end, tile.column : tile.column_end] = won
         return out
@@ -584,12 +584,14 @@ class Kemeny(Aggregator):
         unsure = [n for n, p in enumerate(proofs) if not p.optimal]
         if unsure and self.solver in ("auto", "milp"):
             worst = max(unsure, key=lambda n: proofs[n].cost - proofs[n].bound)
+            local = Setting("solver", "local")
             self._warn(
                 f"the rankings of {len(unsure)} of {len(proofs)} instances are not proven optimal; instance "
                 f"{preferences.instances[worst]!r} costs {proofs[worst].cost:g}, no ranking costs less than "
                 f"{proofs[worst].bound:g}. Raise time_limit or max_items for a proof, or pass "
-                f"{setting('solver', 'local')} to do without.",
+                f"{local} to do without.",
                 ConvergenceWarning,
+                local,
             )
         return proofs
 
@@ -603,7 +605,7 @@ class Kemeny(Aggregator):
         one = np.array([0, n], dtype=np.int64)
         net = margin.sum(axis=1)
         key = dense_ranks(dense_ranks(net, one) * (n + 1) + dense_ranks(tie_break, one), one)
-        group = kemeny.strong_components(margin > 0)
+        group = kemeny.dense_components(margin > 0)
         cost = np.maximum(-margin, 0.0)
         deadline = monotonic() + seconds
         place = np.zeros(n)

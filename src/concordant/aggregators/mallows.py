@@ -28,7 +28,7 @@ from concordant.aggregators._mallows import (
     pools_of,
     restored_chains,
 )
-from concordant.aggregators._mle_existence import disconnected_instances, explain_disconnected
+from concordant.aggregators._mle_existence import disconnected_instances, explain_disconnected, others_alike
 from concordant.aggregators.fusion import LISTS
 from concordant.aggregators.majority import MISSING, Kemeny, check_tables
 from concordant.arrays import Codes, Floats
@@ -45,8 +45,8 @@ from concordant.errors import (
     IdentifiabilityWarning,
     NotFittedError,
     ParameterError,
+    Setting,
     listing,
-    setting,
 )
 from concordant.execution import Shards, map_instances, report_progress, threads, without_progress
 from concordant.execution.blocks import Blocks, shards_of
@@ -89,9 +89,8 @@ _FREEZE = 1e6
 _FEW_LISTS = 2.0
 # A prior of this many rankings prevents self-confirming weights; with 1, those of 5,000 voters still are.
 _HELD = 10.0
-_PARTED_HELP = (
-    f"Pass {setting('missing', 'below')} if lists rank absent items below their items, or add lists that connect them."
-)
+_BELOW = Setting("missing", "below")
+_PARTED_HELP = f"Pass {_BELOW} if lists rank absent items below their items, or add lists that connect them."
 
 
 def _each_pool(work: Callable[[PooledLists], T], pools: list[PooledLists]) -> list[T]:
@@ -247,6 +246,7 @@ class Mallows(Aggregator):
             self._warn(
                 f"{disconnected}: how they mix is unknown, and both are spread over the same places. {_PARTED_HELP}",
                 IdentifiabilityWarning,
+                _BELOW,
             )
         if self.dispersion is not None:
             return
@@ -254,15 +254,16 @@ class Mallows(Aggregator):
         disjoint = [pool for pool in undisputed if np.count_nonzero(pool.lengths > 1) > 1 and not pool.overlaps()]
         if disjoint:
             name = disjoint[0].name
-            more = f" (and {len(disjoint) - 1} more instances are like that)" if len(disjoint) > 1 else ""
+            more = others_alike(len(disjoint))
             own = preferences.list_instance == preferences.instances.tolist().index(name)
             experts = preferences.experts[np.unique(preferences.list_expert[own])].tolist()
+            fixed = Setting("dispersion", -1)
             self._warn(
                 f"no two of the experts {listing(experts)} rank the same two items in instance {name!r}{more}, so that "
                 f"they cannot disagree: its dispersion has no finite estimate and is cut at {mallows.LEAST_THETA:g}, "
-                f"which does not mean that the order is certain. Pass {setting('dispersion', -1)}, or lists that share "
-                "items.",
+                f"which does not mean that the order is certain. Pass {fixed}, or lists that share items.",
                 IdentifiabilityWarning,
+                fixed,
             )
 
 
@@ -275,8 +276,8 @@ def _disconnected(preferences: Preferences, pools: list[PooledLists]) -> str:
     disconnected = disconnected_instances(one, other, preferences.slots)
     if not len(disconnected):
         return ""
-    more = f" (and {len(disconnected) - 1} more instances are like that)" if len(disconnected) > 1 else ""
-    return explain_disconnected(one, other, preferences.slots, int(disconnected[0])) + more
+    why = explain_disconnected(one, other, preferences.slots, int(disconnected[0]))
+    return why + others_alike(len(disconnected))
 
 
 def _expected_places(place: Floats, drawn: Floats) -> Floats:
@@ -669,8 +670,8 @@ class ExtendedMallows(Aggregator):
                 raise DataError(
                     f"ExtendedMallows(k={self.k}) needs lists that rank absent items below their items; lists of "
                     f"instance {p.instances[int(silent[0])]!r} say nothing about absent items. Pass "
-                    f"{setting('missing', 'below')} if they are below, or leave k out."
-                )
+                    f"{_BELOW} if they are below, or leave k out."
+                ).advising(_BELOW)
         found = pools_of(p, self.k, self.missing, np.arange(p.n_experts, dtype=np.int32) if code is None else code)
         pools = [pool for pool in found if pool is not None]
         self._check_sizes(pools)
@@ -876,20 +877,22 @@ class ExtendedMallows(Aggregator):
             who = (
                 f"expert {certain[0]!r}, whose weight has" if one else f"experts {listing(certain)}, whose weights have"
             )
+            prior = Setting("prior", 1)
             self._warn(
                 f"the consensus never contradicts {who} no finite estimate. Few instances allow that by chance: fit on "
-                f"more of them, or pass {setting('prior', 1)} to shrink {'it' if one else 'them'} towards the average "
-                "expert.",
+                f"more of them, or pass {prior} to shrink {'it' if one else 'them'} towards the average expert.",
                 IdentifiabilityWarning,
+                prior,
             )
         elif self.prior < _HELD and lists.sum() < _FEW_LISTS * len(active):
             few = "one list each" if lists.max() == 1 else f"{lists.sum() / len(active):.2g} lists on average"
+            prior = Setting("prior", 10)
             self._warn(
                 f"experts {listing([experts[e] for e in active.tolist()])} have {few}: their weights depend on "
                 f"agreement in those few lists and confirm themselves. Fit on more instances, pass "
-                f"{setting('prior', 10)} to keep the experts close to each other, or use Mallows, which weighs all "
-                "experts equally.",
+                f"{prior} to keep the experts close to each other, or use Mallows, which weighs all experts equally.",
                 IdentifiabilityWarning,
+                prior,
             )
 
     def _run_e_step(
@@ -950,18 +953,20 @@ class ExtendedMallows(Aggregator):
             self._warn(
                 f"{disconnected}: how they mix is unknown, and both are spread over the same places. {_PARTED_HELP}",
                 IdentifiabilityWarning,
+                _BELOW,
             )
         buffer = EnergyBuffer()
         inferred = _each_pool(lambda pool: self._infer(pool, buffer), pools)
         unsure = [i for i, one in enumerate(inferred) if one.r_hat > _R_HAT]
         if unsure and self.chain_steps is None:
             worst = max(unsure, key=lambda i: inferred[i].r_hat)
+            borda = Setting("inference", "borda")
             self._warn(
                 f"two chains from opposite ends still disagree in {len(unsure)} of {len(pools)} instances after "
                 f"{_LAST_WINDOW:g} moves per item: {listing([pools[i].name for i in unsure])}; R-hat is "
-                f"{inferred[worst].r_hat:.3g} in {pools[worst].name!r}. Pass {setting('inference', 'borda')} or a "
-                "larger chain_steps.",
+                f"{inferred[worst].r_hat:.3g} in {pools[worst].name!r}. Pass {borda} or a larger chain_steps.",
                 ConvergenceWarning,
+                borda,
             )
         if known is not None and any(one.sweeps for one in inferred):
             steps = max(one.sweeps for one in inferred)

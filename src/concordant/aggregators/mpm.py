@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from concordant.aggregators._mle_existence import disconnected_instances, explain_disconnected
+from concordant.aggregators._mle_existence import disconnected_instances, explain_disconnected, others_alike
 from concordant.aggregators._net_counts import NetCounts, net_counts
 from concordant.aggregators.majority import PAIRED, each_instance
 from concordant.arrays import Floats, Ints
@@ -29,9 +29,9 @@ from concordant.errors import (
     DataError,
     IdentifiabilityWarning,
     NotFittedError,
+    Setting,
     UncertaintyWarning,
     listing,
-    setting,
 )
 from concordant.execution import InMemory, Shards, map_instances, report_progress
 from concordant.execution.blocks import Blocks
@@ -49,6 +49,7 @@ from concordant.inference.uncertainty import (
 )
 from concordant.kernels.inversions import order_agreement
 from concordant.kernels.lists import exact_sums, offsets_of, ranges
+from concordant.kernels.ratios import ratio
 from concordant.learning.checkpoints import StepCheckpoint
 from concordant.learning.supervision import match_labels, validation_pair
 
@@ -366,10 +367,12 @@ class MPM(Aggregator):
         self._store_adherence(found, n_preferences)
         if n_informative == 1 and (self.adherence_[n_preferences > 0] < 1.0).any():
             only = next(s.first for s in summaries if s.instances)
+            equal = Setting("adherence", "none")
             self._warn(
                 f"the adherence is learned from one instance alone, {only!r}, where experts who agree confirm each "
-                f"other. Pass {setting('adherence', 'none')} to weigh all experts equally.",
+                f"other. Pass {equal} to weigh all experts equally.",
                 IdentifiabilityWarning,
+                equal,
             )
 
     def _store_adherence(self, found: AdherenceFit, n_preferences: Floats) -> None:
@@ -379,10 +382,12 @@ class MPM(Aggregator):
         info.n_iter, info.objective, info.gradient_norm = found.n_iter, found.objective, found.norm
         info.converged, info.trace = found.norm <= self.tol, found.trace
         if not info.converged and self.optimizer == "auto" and not info.interrupted:
+            equal = Setting("adherence", "none")
             self._warn(
                 f"the adherence has not converged after {found.n_iter} steps (gradient {found.norm:.2g}, tol "
-                f"{self.tol:g}). Raise max_iter, or pass {setting('adherence', 'none')}.",
+                f"{self.tol:g}). Raise max_iter, or pass {equal}.",
                 ConvergenceWarning,
+                equal,
             )
         silent = [e for e, count in zip(self.experts_, n_preferences.tolist(), strict=True) if not count]
         if silent:
@@ -501,11 +506,11 @@ class MPM(Aggregator):
         largest = max((m for m, found in zip(sizes, equal.finite.tolist(), strict=True) if found), default=0)
         if largest > _MANY_ITEMS and self.variances != "force":
             n = sizes.index(largest)
+            force, without = Setting("variances", "force"), Setting("variances", False)
             raise DataError(
                 f"variances need a table of all pairs: {largest:,} items of instance {counts.votes.instances[n]!r} "
-                f"take {8e-9 * largest**2:,.1f} GB. Pass {setting('variances', 'force')} to compute it anyway, or "
-                f"{setting('variances', False)}."
-            )
+                f"take {8e-9 * largest**2:,.1f} GB. Pass {force} to compute it anyway, or {without}."
+            ).advising(force, without)
 
         def work(n: int) -> Variances | None:
             if not equal.finite[n]:
@@ -579,9 +584,8 @@ class MPM(Aggregator):
         parted = disconnected_instances(one, other, slots)
         if len(parted):
             why = explain_disconnected(one, other, slots, int(parted[0]))
-            more = f" (and {len(parted) - 1} more instances are like that)" if len(parted) > 1 else ""
             self._warn(
-                f"{why}{more}: what places them is the number of preferences each item wins.",
+                f"{why}{others_alike(len(parted))}: what places them is the number of preferences each item wins.",
                 IdentifiabilityWarning,
             )
 
@@ -649,11 +653,12 @@ class MPM(Aggregator):
             )
         if many.any():
             m = int(np.diff(votes.slots.offsets)[many].max())
+            sandwich = Setting("uncertainty", "sandwich")
             self._warn(
                 f"no intervals for instances of more than {_MANY_ITEMS:,} items: {m:,} need {8e-9 * m**2:,.1f} GB for "
-                f"each of several tables. Pass {setting('uncertainty', 'sandwich')}, 'information' or 'bootstrap' to "
-                "get them.",
+                f"each of several tables. Pass {sandwich}, 'information' or 'bootstrap' to get them.",
                 UncertaintyWarning,
+                sandwich,
             )
 
 
@@ -703,7 +708,7 @@ def _packed_by_adherence(counts: NetCounts, groups: _AdherenceGroups) -> tuple[P
 
     if (groups.level == 1.0).all():
         sizes = np.diff(counts.offsets)
-        scale = np.divide(1.0, groups.total, out=np.zeros(len(sizes)), where=groups.total > 0)
+        scale = ratio(1.0, groups.total, 0.0)
         one = np.arange(len(sizes) + 1, dtype=np.int64)
         slot = np.arange(len(groups.net), dtype=np.int32)
         net = groups.net * np.repeat(scale, sizes)
@@ -731,7 +736,7 @@ def _scores(offsets: Ints, starts: Ints, amount: Floats, level: Floats, net: Flo
     empty, separated = (weight <= 0) | (sizes < 2), np.isinf(root)
     finite = ~empty & ~separated
     score /= np.repeat(np.divide(square, weight, out=np.ones(len(sizes)), where=finite), sizes)
-    scale = np.divide(1.0, total, out=np.zeros(len(sizes)), where=total > 0)
+    scale = ratio(1.0, total, 0.0)
     norms, values = np.zeros(len(sizes)), np.zeros(len(sizes))
     steps = mpm.solve_scores(
         offsets,
@@ -825,7 +830,7 @@ class _ScoreErrors:
 
     def _with_variances(self, n: int, own: slice, lists: Ints) -> tuple[Floats, Floats, Floats]:
         """Return the same where variances are estimated; the parameters are scores, then log variances."""
-        from concordant.kernels.mpm import solve_positive
+        from concordant.kernels.mpm import solve_semidefinite
         from concordant.kernels.mpm_variance import pair_hessian
 
         c, groups = self.counts, self.groups
@@ -842,7 +847,7 @@ class _ScoreErrors:
         theta, weight = groups.theta[lists], c.weight[lists]
         gradients = c.list_gradients(n, lists, score, np.exp(beta)) * theta[:, None]
         gradients -= mean[np.searchsorted(level, theta)] * (theta * c.total[lists] / weight)[:, None]
-        return solve_positive(hessian, np.eye(2 * m)), diagonal, gradients
+        return solve_semidefinite(hessian, np.eye(2 * m)), diagonal, gradients
 
     def _bootstrap_covariance(self, n: int, own: slice, lists: Ints) -> Floats | None:
         """Return the covariance of the scores over bootstrap samples of experts, or of outcomes."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from concordant.aggregators._mle_existence import disconnected_instances, explain_disconnected
+from concordant.aggregators._mle_existence import disconnected_instances, explain_disconnected, others_alike
 from concordant.aggregators._plackett_luce_adherence import AdherenceLearner, PlackettLuceBlock
 from concordant.aggregators.fusion import LISTS
 from concordant.aggregators.majority import each_instance
@@ -33,9 +33,9 @@ from concordant.errors import (
     NoFiniteEstimateError,
     NotFittedError,
     ParameterError,
+    Setting,
     UncertaintyWarning,
     listing,
-    setting,
 )
 from concordant.execution import InMemory, Shards, report_progress, without_progress
 from concordant.execution.blocks import Blocks
@@ -236,7 +236,7 @@ class PlackettLuce(Aggregator):
     def _learns(self) -> bool:
         return self.adherence
 
-    def _fit(self, preferences: Any, labels: Any, validation: Any, features: Any) -> _Estimate | None:
+    def _fit(self, preferences: Any, labels: Any, validation: Any, features: Any) -> _FittedModels | None:
         checkpoint = StepCheckpoint(self, [preferences])
         estimate = None
         if self.adherence:
@@ -248,7 +248,7 @@ class PlackettLuce(Aggregator):
             self._interval_method(how)
         return estimate
 
-    def _consensus(self, preferences: Any, known: _Estimate | None = None) -> Consensus:
+    def _consensus(self, preferences: Any, known: _FittedModels | None = None) -> Consensus:
         estimate = known or self._estimate(_RankingData.of(preferences, self, self._list_adherence(preferences)))
         slots, score = preferences.slots, self._slot_scores(estimate)
         how = self._interval_kind(estimate)
@@ -268,7 +268,7 @@ class PlackettLuce(Aggregator):
             warn=self._warn,
         )
 
-    def _estimate(self, data: _RankingData, checkpoint: Checkpointer = NO_CHECKPOINT) -> _Estimate:
+    def _estimate(self, data: _RankingData, checkpoint: Checkpointer = NO_CHECKPOINT) -> _FittedModels:
         """Maximise the likelihood of every instance; store the fit information and warn of problems."""
         models = [self._likelihood(data, n) for n in range(data.n_instances)]
         if self.prior == 0 and self.optimizer != "gd":
@@ -279,7 +279,7 @@ class PlackettLuce(Aggregator):
             optima = [self._maximise(models[0], starts[0], _progress_by_digits(self.tol), checkpoint)]
         else:
             optima = each_instance(lambda n: self._maximise(models[n], starts[n]), [model.size for model in models])
-        estimate = _Estimate(data, models, optima)
+        estimate = _FittedModels(data, models, optima)
         if hasattr(self, "fit_info_") and not self.adherence:
             info = self.fit_info_
             info.n_iter = max((f.n_iter for f in optima), default=0)
@@ -289,7 +289,7 @@ class PlackettLuce(Aggregator):
         self._warn_doubts(estimate)
         return estimate
 
-    def _warn_doubts(self, estimate: _Estimate) -> None:
+    def _warn_doubts(self, estimate: _FittedModels) -> None:
         """Warn of instances whose scores have not converged or are not identified by the lists."""
         self._warn_unidentified([_Identifiability.of(estimate.data)])
         if self.optimizer != "gd":
@@ -320,9 +320,8 @@ class PlackettLuce(Aggregator):
         parted, uncompared = sum(p.n_disconnected for p in parts), sum(p.n_uncompared for p in parts)
         if parted:
             why = next(p.why for p in parts if p.n_disconnected)
-            more = f" (and {parted - 1} more instances are like that)" if parted > 1 else ""
             rest = "where the steps end" if self.optimizer == "gd" else "the prior"
-            self._warn(f"{why}{more}: what places them is {rest}.", IdentifiabilityWarning)
+            self._warn(f"{why}{others_alike(parted)}: what places them is {rest}.", IdentifiabilityWarning)
         if uncompared:
             items = next(p.uncompared for p in parts if p.n_uncompared)
             more = f" and {uncompared - 1} more" if uncompared > 1 else ""
@@ -364,7 +363,7 @@ class PlackettLuce(Aggregator):
             return _plackett_luce_fit.minorise(model, start, steps, self.tol, checkpoint)
         return _plackett_luce_fit.newton(model, start, steps, self.tol, callback, checkpoint)
 
-    def _slot_scores(self, estimate: _Estimate) -> Floats:
+    def _slot_scores(self, estimate: _FittedModels) -> Floats:
         """Return a score for every slot: mean 0 over the items compared, the prior's mode for the others."""
         data = estimate.data
         out = np.zeros(int(data.slot_offsets[-1]))
@@ -389,7 +388,7 @@ class PlackettLuce(Aggregator):
         by_expert = np.array([learned.get(e, np.nan) for e in votes.experts])
         return by_expert[votes.list_expert]
 
-    def _learn_adherence(self, votes: Preferences | Blocks, checkpoint: Checkpointer) -> _Estimate | None:
+    def _learn_adherence(self, votes: Preferences | Blocks, checkpoint: Checkpointer) -> _FittedModels | None:
         """Learn the adherence over blocks; where `votes` are in memory, return the estimate that goes with it."""
         data: _RankingData | None = None
         blocks: Shards[PlackettLuceBlock]
@@ -413,7 +412,7 @@ class PlackettLuce(Aggregator):
         if data is None:
             return None
         (learned,) = learner.gather(_identity)
-        return _Estimate(data, learned.models, learned.optima)
+        return _FittedModels(data, learned.models, learned.optima)
 
     def _block(self, data: _RankingData, votes: Preferences) -> tuple[PlackettLuceBlock, _ChoiceSummary]:
         """Return the block to learn adherence from, and its summary."""
@@ -459,7 +458,7 @@ class PlackettLuce(Aggregator):
 
     # Uncertainty.
 
-    def _interval_kind(self, estimate: _Estimate) -> str | None:
+    def _interval_kind(self, estimate: _FittedModels) -> str | None:
         """Return the kind of intervals, None for none."""
         if self.uncertainty == "none" or (self.optimizer == "gd" and self.uncertainty != "bootstrap"):
             return None
@@ -469,12 +468,13 @@ class PlackettLuce(Aggregator):
         cells = float((sizes * sizes).sum())
         if cells <= _MOST_ITEMS**2:
             return "sandwich"
+        sandwich = Setting("uncertainty", "sandwich")
         note = (
             f"no intervals: tables of all pairs of items, up to {int(sizes.max()):,} in an instance, would take "
-            f"{3 * 8 * cells / 2**20:,.0f} MB. Pass {setting('uncertainty', 'sandwich')} to compute them anyway."
+            f"{3 * 8 * cells / 2**20:,.0f} MB. Pass {sandwich} to compute them anyway."
         )
         if hasattr(self, "fit_info_") and note not in self.fit_info_.warnings:
-            self._warn(note, UncertaintyWarning)
+            self._warn(note, UncertaintyWarning, sandwich)
         return None
 
     def _interval_method(self, how: str) -> str:
@@ -490,7 +490,7 @@ class PlackettLuce(Aggregator):
             self.fit_info_.uncertainty = words
         return words
 
-    def _covariances(self, estimate: _Estimate, how: str) -> list[ScoreCovariance | None]:
+    def _covariances(self, estimate: _FittedModels, how: str) -> list[ScoreCovariance | None]:
         """Return the covariance of the scores of each instance, None where fewer than two experts compare items."""
         data = estimate.data
         clusters = [float(model.rankings.weight.sum()) for model in estimate.models]
@@ -745,8 +745,8 @@ def _best_first(votes: Preferences, key: Floats, method: PlackettLuce) -> Ints |
 
 
 @dataclass(frozen=True)
-class _Estimate:
-    """The optimal scores of all instances."""
+class _FittedModels:
+    """The Plackett-Luce models of all instances and their optimal scores."""
 
     data: _RankingData
     models: Sequence[PenalisedLikelihood]

@@ -18,7 +18,7 @@ from concordant.aggregators._lambdarank import (
     Queries,
     Settings,
     inner_order,
-    net_scores,
+    network_scores,
     public_order,
 )
 from concordant.aggregators._linear import alternatives, candidates, meanings
@@ -319,7 +319,7 @@ class SVDRank(Aggregator):
         found = self._triples(preferences)
         slots = preferences.slots
         if "hidden_" in self.__dict__:
-            return net_scores(triple_rows(found, slots), self._net(), np.arange(len(slots)))
+            return network_scores(triple_rows(found, slots), self._net(), np.arange(len(slots)))
         terms, everywhere = triple_terms(found, self.weights_)
         sources = offsets_of(np.bincount(found.instance, minlength=len(slots)))
         most = np.diff(sources)

@@ -23,6 +23,7 @@ from concordant.execution import report_progress
 from concordant.execution.blocks import shards_of
 from concordant.inference.experts import check_known
 from concordant.kernels.cells import cell_blocks
+from concordant.kernels.ratios import ratio
 
 if TYPE_CHECKING:
     from concordant.data.features import Features
@@ -159,14 +160,14 @@ class ULARA(Aggregator):
 
     def _store_weights(self, sums: _Sums, experts: list[str]) -> None:
         """Learn and store the weights of the experts from the sums over all instances."""
-        ratio = np.divide(sums.observed, sums.expected, out=np.ones(len(experts)), where=sums.expected > 0)
+        disagreement = ratio(sums.observed, sums.expected, 1.0)
         # The mean weight of a list of the expert: an expert of weight 2 counts as two.
         copies = sums.weight / np.maximum(sums.lists, 1.0)
         self.experts_ = experts
-        self.adherence_ = self._weigh(ratio, copies)
-        self.expert_details_ = {"disagreement": ratio.tolist()}
+        self.adherence_ = self._weigh(disagreement, copies)
+        self.expert_details_ = {"disagreement": disagreement.tolist()}
         self.fit_info_.n_iter = 1
-        self.fit_info_.objective = float((copies * self.adherence_) @ ratio)
+        self.fit_info_.objective = float((copies * self.adherence_) @ disagreement)
         unjudged = [e for e, known in zip(experts, (sums.informative > 0).tolist(), strict=True) if not known]
         if unjudged and sums.lists.any():
             self._warn(
@@ -223,25 +224,25 @@ class ULARA(Aggregator):
             np.add.at(out, lists, distance * distance)
         return out, count
 
-    def _weigh(self, ratio: Floats, copies: Floats) -> Floats:
+    def _weigh(self, disagreement: Floats, copies: Floats) -> Floats:
         """Return the weights of experts with these disagreements; `copies` counts equal experts."""
         total = copies.sum()
         if total == 0:
-            return np.full(len(ratio), 1.0 / max(len(ratio), 1))
+            return np.full(len(disagreement), 1.0 / max(len(disagreement), 1))
         if self.update == "gd":
-            goal = (1.0 - self.eta * (ratio - 1.0)) / total
+            goal = (1.0 - self.eta * (disagreement - 1.0)) / total
             shift = _simplex_shift(goal[copies > 0], copies[copies > 0])
             kept: Floats = np.maximum(goal - shift, 0.0)
             self.fit_info_.gradient_norm = abs(float(copies @ kept) - 1.0)
             return kept
         if self.update == "printed":
-            raw = ratio.copy()
+            raw = disagreement.copy()
         else:
-            raw = np.exp(-self.eta * (ratio - ratio[copies > 0].min()))
+            raw = np.exp(-self.eta * (disagreement - disagreement[copies > 0].min()))
         weights: Floats = raw / float(copies @ raw)
         if self.update == "eg":
             seen = (copies > 0) & (weights > 0)
-            gradient = self.eta * ratio[seen] + np.log(weights[seen])
+            gradient = self.eta * disagreement[seen] + np.log(weights[seen])
             self.fit_info_.gradient_norm = float(np.abs(gradient - gradient.mean()).max())
         return weights
 

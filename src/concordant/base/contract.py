@@ -32,6 +32,7 @@ from concordant.errors import (
     KindError,
     NotFittedError,
     ParameterError,
+    Setting,
     warn,
 )
 from concordant.execution import map_instances
@@ -629,11 +630,11 @@ class Aggregator:
         if message := self._data_shift(preferences):
             warn(message, DataShiftWarning)
 
-    def _warn(self, message: str, category: type[ConcordantWarning] = ConcordantWarning) -> None:
-        """Give a warning and record it in `fit_info_`."""
+    def _warn(self, message: str, category: type[ConcordantWarning] = ConcordantWarning, *settings: Setting) -> None:
+        """Give a warning that advises some settings, and record it in `fit_info_`."""
         if hasattr(self, "fit_info_"):
             self.fit_info_.warnings.append(message)
-        warn(message, category)
+        warn(message, category, *settings)
 
     def __sklearn_tags__(self) -> Any:
         from sklearn.utils import InputTags, Tags, TargetTags

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from concordant.data.preferences import Preferences
     from concordant.execution.blocks import Blocks
 
-__all__ = ["METHODS", "aggregate", "create", "methods", "register_method"]
+__all__ = ["METHODS", "aggregate", "create", "describe_method", "methods", "register_method"]
 
 A = TypeVar("A", bound="type[Aggregator]")
 
@@ -89,28 +89,33 @@ def aggregate(
     return create(method, **params).fit_predict(preferences, features=features)
 
 
+def describe_method(cls: type[Aggregator]) -> dict[str, Any]:
+    """Return the facts about a method: its names, what it accepts, its tags and the first line of its page."""
+    tags = cls.tags
+    return {
+        "name": cls.name,
+        "class": cls.__name__,
+        "accepts": sorted(tags.accepts),
+        "features": cls.takes_features,
+        "supervised": tags.supervised,
+        "per_instance": tags.per_instance,
+        "weights": tags.weights,
+        "ties": tags.ties,
+        "uncertainty": tags.uncertainty,
+        "stochastic": tags.stochastic,
+        "faithful": tags.faithful,
+        "cost": tags.cost,
+        "summary": (cls.__doc__ or "").strip().split("\n", 1)[0],
+    }
+
+
 def methods() -> pl.DataFrame:
     """Return a Polars frame of all methods: name, class, what they accept, tags and the first line of their page."""
     import polars as pl
 
     rows = []
     for name in METHODS:
-        cls = METHODS[name]
-        tags = cls.tags
-        rows.append(
-            {
-                "name": name,
-                "class": cls.__name__,
-                "accepts": ", ".join(sorted(tags.accepts)),
-                "supervised": tags.supervised,
-                "per_instance": tags.per_instance,
-                "weights": tags.weights,
-                "ties": tags.ties,
-                "uncertainty": tags.uncertainty,
-                "stochastic": tags.stochastic,
-                "faithful": tags.faithful,
-                "cost": tags.cost,
-                "summary": (cls.__doc__ or "").strip().split("\n", 1)[0],
-            }
-        )
+        described = describe_method(METHODS[name])
+        del described["features"]
+        rows.append(described | {"accepts": ", ".join(described["accepts"])})
     return pl.DataFrame(rows)

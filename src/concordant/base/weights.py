@@ -10,7 +10,7 @@ from concordant.arrays import Floats
 from concordant.base.registry import METHODS
 from concordant.data.comparisons import Comparisons
 from concordant.data.preferences import Preferences
-from concordant.errors import DataError, listing, setting
+from concordant.errors import DataError, Setting, listing
 
 __all__ = ["list_weights", "usable_weights"]
 
@@ -124,11 +124,11 @@ def list_weights(
     codes = preferences.experts.codes
     unknown = [e for e in weights if e not in codes]
     if unknown and unknown_experts == "error":
+        ignore = Setting("unknown_experts", "ignore")
         raise DataError(
             f"{owner} has weights for experts {listing(unknown)} who are not in the preferences. "
-            f"Known: {listing(preferences.experts.tolist(), 20)}. Pass {setting('unknown_experts', 'ignore')} to "
-            "ignore such weights."
-        )
+            f"Known: {listing(preferences.experts.tolist(), 20)}. Pass {ignore} to ignore such weights."
+        ).advising(ignore)
     by_expert = np.ones(preferences.n_experts)
     for expert, weight in weights.items():
         if expert in codes:

@@ -13,8 +13,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
 from concordant.cli._options import Columns, ExpertFrom, Format, Memory, Missing, ReadOptions
-from concordant.cli._parsing import one_of, parse_columns, parse_params, parse_size
-from concordant.errors import DataError, FormatError, KindError, ParameterError, listing
+from concordant.cli._parsing import check_choice, parse_columns, parse_params, parse_size
+from concordant.errors import DataError, FormatError, KindError, ParameterError, first_of, listing
 
 if TYPE_CHECKING:
     from concordant.base.contract import Aggregator
@@ -141,7 +141,7 @@ class Reading:
     memory: Memory = None
 
     def __post_init__(self) -> None:
-        one_of(self.missing, ("unknown", "below"), "--missing")
+        check_choice(self.missing, ("unknown", "below"), "--missing")
 
     def columns_by_role(self) -> dict[str, str | int] | None:
         """Return which column of a table is what, None without --columns."""
@@ -152,7 +152,7 @@ class Reading:
         declared = [] if self.missing is None else [f"missing={self.missing}"]
         options = parse_params([*(self.read_options or ()), *declared], "--read")
         if self.expert_from is not None:
-            options["expert_from"] = one_of(self.expert_from, ("tag", "file"), "--expert-from")
+            options["expert_from"] = check_choice(self.expert_from, ("tag", "file"), "--expert-from")
         return options
 
     def read(self, session: Session, inputs: list[str], **options: Any) -> Source:
@@ -193,8 +193,7 @@ class Reading:
 @contextmanager
 def _reading(session: Session, inputs: list[str]) -> Iterator[None]:
     """Show progress, and word advice about parameters as options of the reader."""
-    what = f"reading {inputs[0]}" + (f" and {len(inputs) - 1} more" if len(inputs) > 1 else "")
-    with session.progress(what, 1), session.reading():
+    with session.progress(f"reading {first_of(inputs)}", 1), session.reading():
         yield
 
 

@@ -275,10 +275,10 @@ class Workers:
     @contextmanager
     def connected(self) -> Iterator[bool]:
         """Run the block where the options say; yield whether that is a cluster."""
-        from concordant.cli._parsing import one_of
+        from concordant.cli._parsing import check_choice
 
         timeout = self.scheduler_timeout
-        one_of(self.engine, ("local", "dask"), "--engine")
+        check_choice(self.engine, ("local", "dask"), "--engine")
         if (self.engine == "dask") != (self.scheduler is not None):
             raise typer.BadParameter(
                 "--engine dask and --scheduler ADDRESS go together.",

@@ -33,7 +33,7 @@ from concordant.errors import (
     visible,
 )
 
-__all__ = ["Progress", "Session", "Table", "check_quoting", "number", "table_type", "write_table"]
+__all__ = ["Progress", "Session", "Table", "check_quoting", "format_number", "table_type", "write_table"]
 
 # Work shorter than this needs no progress bar.
 PATIENCE = 2.0
@@ -44,10 +44,10 @@ def _visible_lines(text: str) -> str:
     return "\n".join(map(visible, text.split("\n")))
 
 
-def number(value: float, digits: int = 4) -> str:
+def format_number(value: float, digits: int = 4) -> str:
     """Return a number to `digits` significant figures, never as -0 and never wider than it needs to be.
 
-    >>> number(0.0163934), number(1234567.0), number(3.0), number(-0.0)
+    >>> format_number(0.0163934), format_number(1234567.0), format_number(3.0), format_number(-0.0)
     ('0.01639', '1234567', '3', '0')
     """
     if not math.isfinite(value):
@@ -264,7 +264,7 @@ class Session:
         elif isinstance(error, (ConcordantError, OSError)):
             if self.debug:
                 tell(_visible_lines("".join(traceback.format_exception(error)).rstrip("\n")))
-            tell(f"{type(error).__name__}: {visible(self._worded(_message(error)))}")
+            tell(f"{type(error).__name__}: {visible(self._worded(error))}")
             raise typer.Exit(1) from error
 
     def _show_warning(
@@ -276,11 +276,15 @@ class Session:
         file: TextIO | None = None,
         line: str | None = None,
     ) -> None:
-        self.warn(f"{self._about}{self._worded(str(message))}")
+        self.warn(f"{self._about}{self._worded(message)}")
 
-    def _worded(self, text: str) -> str:
-        """Return a message of the library with the settings that it advises as options."""
-        return reword_settings(text, lambda name, value: self.setting.format(name=name, value=value))
+    def _worded(self, message: BaseException | str) -> str:
+        """Return the message of an error or warning, with the settings that it advises as options."""
+        if not isinstance(message, (ConcordantError, ConcordantWarning)):
+            return _message(message)
+        return reword_settings(
+            str(message), message.settings, lambda name, value: self.setting.format(name=name, value=value)
+        )
 
     def destination(self, path: str, option: str) -> str:
         """Return where a file is written: - is standard output, which then takes nothing else."""
@@ -402,8 +406,8 @@ def _plain(value: Any) -> Any:
     return value if value is None or isinstance(value, (bool, int, str)) else str(value)
 
 
-def _message(error: BaseException) -> str:
-    if isinstance(error, OSError) and not isinstance(error, ConcordantError) and error.strerror:
+def _message(error: BaseException | str) -> str:
+    if isinstance(error, OSError) and error.strerror:
         where = "" if error.filename is None else f"{error.filename}: "
         return f"{where}{error.strerror}"
     return str(error)

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from concordant.base.contract import Aggregator
 
 __all__ = [
+    "check_choice",
     "check_share",
     "make_method",
-    "one_of",
     "parse_columns",
     "parse_params",
     "parse_size",
@@ -125,7 +125,7 @@ def parse_columns(texts: Iterable[str] | None) -> dict[str, str | int] | None:
     return {role: int(c) if c.isdecimal() and len(c) < 10 else c for role, c in columns.items()} or None
 
 
-def one_of(value: str | None, allowed: Sequence[str], option: str) -> str | None:
+def check_choice(value: str | None, allowed: Sequence[str], option: str) -> str | None:
     """Return the value when it is one of a few words, else raise a usage error."""
     if value is not None and value not in allowed:
         raise typer.BadParameter(f"must be one of {', '.join(allowed)}. Got {value!r} instead.", param_hint=option)

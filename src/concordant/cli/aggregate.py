@@ -23,7 +23,7 @@ from concordant.cli._inputs import (
     votes_of,
 )
 from concordant.cli._options import Common, Features, Inputs, Params, QuoteFormulas, To, Weights, Workers, bundled
-from concordant.cli._output import Session, Table, check_quoting, number, write_table
+from concordant.cli._output import Session, Table, check_quoting, format_number, write_table
 from concordant.cli._parsing import make_method, parse_params, parse_weights
 from concordant.errors import DataError, FormatError, KindError, ParameterError
 
@@ -488,10 +488,10 @@ def _table(records: list[dict[str, Any]], title: str, level: float | None) -> Ta
             told = r["lower"] is not None and r["upper"] is not None
             row.append(f"[{r['lower']:.{places}f}, {r['upper']:.{places}f}]" if told else "unknown")
         if ranks:
-            first, last = number(r["rank_lower"]), number(r["rank_upper"])
+            first, last = format_number(r["rank_lower"]), format_number(r["rank_upper"])
             row.append(first if first == last else f"{first} to {last}")
         if counts:
-            row.append(number(r["n"]))
+            row.append(format_number(r["n"]))
         rows.append(row)
     return Table(columns, rows, left=frozenset({1}), title=title)
 

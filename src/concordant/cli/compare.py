@@ -32,7 +32,7 @@ from concordant.cli._options import (
     bundled,
 )
 from concordant.cli._output import Session
-from concordant.cli._parsing import check_share, make_method, one_of, parse_params, parse_weights, split_names
+from concordant.cli._parsing import check_choice, check_share, make_method, parse_params, parse_weights, split_names
 from concordant.cli.evaluate import sorting_metric
 from concordant.errors import ConcordantError, DataError, KindError, ParameterError
 
@@ -55,10 +55,8 @@ _DEFAULT_RANKERS = "pmop,list-mle,ranknet,lambdarank"
 _GROUPS = ("all", "heuristics")
 # The modules whose methods fuse lists by a rule, without learning.
 _HEURISTICS = ("positional", "fusion", "majority", "markov", "robust")
-_TESTS = ("t", "fisher", "wilcoxon")
 _DEFAULT_METRICS = {"letor": "ndcg@1-5,p@1-5,map"}
 _OTHER_METRICS = "ndcg@10,p@10,map"
-_DEFAULT_FOLDS = 5
 # Seed of the folds if the input has none.
 _SPLIT_SEED = 0
 
@@ -130,14 +128,16 @@ def command(
     common: Common,
 ) -> None:
     """Compare methods on labelled data, with significance tests. A LETOR folder has its own labels and folds."""
-    one_of(convention, CONVENTIONS, "--convention")
+    check_choice(convention, CONVENTIONS, "--convention")
     _check_folds(folds)
     check_share(validation_part)
     if markdown and latex:
         raise typer.BadParameter("choose one of the two.", param_hint="--markdown / --latex")
+    from concordant.metrics.comparison import TESTS, compare
+
     wanted_tests = split_names(tests)
     for test in wanted_tests:
-        one_of(test, _TESTS, "--tests")
+        check_choice(test, list(TESTS), "--tests")
     specs = None if methods is None else parse_methods(methods)
     trust = parse_weights(weights)
     asked = {
@@ -152,7 +152,6 @@ def command(
     }
     asked |= {"features": features} if features else {}
     with common.session("compare", asked) as session:
-        from concordant.metrics.comparison import compare
         from concordant.metrics.ranking import parse_metrics
 
         group = methods in _GROUPS
@@ -319,18 +318,21 @@ def _plan(
     session: Session, source: Source, labels: str | None, folds: str | None, trust: dict[str, float], *, learns: bool
 ) -> _Plan:
     """Return the plan of the comparison; `learns` says whether a method learns from labels."""
-    from concordant.selection.folds import labelled, make_folds, shared_labels
+    from concordant.selection.folds import labelled, make_folds, relabel_fold, shared_labels, usual_folds
 
     given = source.dataset.folds
     if folds == "given" and not given:
         raise ParameterError("--folds given: the input brings no folds. A LETOR folder with Fold1, Fold2, ... does.")
     if given and folds in (None, "given"):
         own = None if labels is None else read_labels_of(session, source, labels)
-        ready: Any = [_prepared(fold, own, trust) for fold in given]
+        ready: Any = [relabel_fold(fold, own, trust) for fold in given]
         return _Plan(None, None, ready, [_Part(*fold.test) for fold in ready])
     votes: Any = source.dataset.features if source.is_features else votes_of(source).scale_weights(trust)
     truth = shared_labels(read_labels_of(session, source, labels), votes)
-    n = _number_of_folds(folds, votes, truth, learns=learns)
+    if folds is None:
+        n = usual_folds(votes, truth) if learns else None
+    else:
+        n = None if folds == "none" else int(folds)
     if n is None:
         why = "--folds none leaves no instances to learn from"
         if folds is None:
@@ -339,28 +341,6 @@ def _plan(
         return _Plan(votes, truth, None, [_Part(votes, truth)], why)
     all_folds = make_folds(votes, truth, n, _SPLIT_SEED, "compare")
     return _Plan(votes, truth, n, [_Part(f.test, f.truth) for f in all_folds])
-
-
-def _prepared(fold: Any, labels: LabelsOf | None, trust: dict[str, float]) -> Any:
-    """Return a fold of the input with the labels and weights of the user."""
-    from concordant.data.features import Features
-    from concordant.selection.folds import labels_of
-
-    def part(one: Any) -> Any:
-        data, truth = one
-        truth = truth if labels is None else labels_of(labels, data.instances)
-        return type(one)(data if isinstance(data, Features) else data.scale_weights(trust), truth)
-
-    return type(fold)(*map(part, fold))
-
-
-def _number_of_folds(folds: str | None, votes: Any, labels: LabelsOf, *, learns: bool) -> int | None:
-    from concordant.selection.folds import labelled
-
-    if folds is not None:
-        return None if folds == "none" else int(folds)
-    known = int(labelled(votes, labels).sum())
-    return min(_DEFAULT_FOLDS, known) if learns and known > 1 else None
 
 
 def _run(
@@ -441,20 +421,18 @@ def _evaluate(method: Aggregator, task: _Task) -> CrossValidation:
 def _evaluate_experts(task: _Task) -> dict[str, Evaluation]:
     """Return the evaluation of each expert's own order, over the parts that are evaluated together."""
     from concordant.data.preferences import Preferences
-    from concordant.metrics.evaluation import ExpertEvaluations, combine_folds, evaluate_experts
+    from concordant.metrics.evaluation import evaluate_experts
+    from concordant.selection.cross_validation import evaluate_experts_by_fold
 
-    measured: list[ExpertEvaluations] = []
-    experts: dict[str, None] = {}
-    for votes, labels in task.plan.parts:
-        if not isinstance(votes, Preferences):
-            raise DataError(f"--experts evaluates the lists of experts; {task.kind} hold none.")
-        measured.append(evaluate_experts(votes, labels, task.metrics, convention=task.convention, rel=task.rel))
-        experts |= dict.fromkeys(votes.experts)
-    silent = [name for name in experts if any(name not in m.found for m in measured)]
-    partial = [name for name in experts if any(name in m.partial for m in measured)]
-    ExpertEvaluations({}, partial, silent).warn(len(experts))
-    found = {name: [m.found[name] for m in measured] for name in experts if name not in silent}
-    return {f"expert {name}": combine_folds(e) if task.plan.folded else e[0] for name, e in found.items()}
+    parts = [(p.votes, p.labels) for p in task.plan.parts if isinstance(p.votes, Preferences)]
+    if len(parts) < len(task.plan.parts):
+        raise DataError(f"--experts evaluates the lists of experts; {task.kind} hold none.")
+    settings: dict[str, Any] = {"metrics": task.metrics, "convention": task.convention, "rel": task.rel}
+    measured = (
+        evaluate_experts_by_fold(parts, **settings) if task.plan.folded else evaluate_experts(*parts[0], **settings)
+    )
+    measured.warn(len(measured.found) + len(measured.silent))
+    return {f"expert {name}": evaluation for name, evaluation in measured.found.items()}
 
 
 def _baseline(name: str | None, evaluations: dict[str, Evaluation], *, group: bool) -> str:

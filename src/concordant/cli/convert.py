@@ -9,7 +9,7 @@ import typer
 from concordant.cli._inputs import Reading
 from concordant.cli._options import Common, Inputs, QuoteFormulas, To, bundled
 from concordant.cli._output import check_quoting
-from concordant.cli._parsing import one_of
+from concordant.cli._parsing import check_choice
 from concordant.errors import DataError
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def command(
     common: Common,
 ) -> None:
     """Read one format, write another."""
-    one_of(part, _PARTS, "--part")
+    check_choice(part, _PARTS, "--part")
     asked = {"inputs": inputs, "output": output, "to": to, "part": part}
     with common.session("convert", asked) as session:
         from concordant.io._files import check_writable

@@ -21,7 +21,7 @@ from concordant.cli._options import (
     bundled,
 )
 from concordant.cli._output import Session, Table, check_quoting, write_table
-from concordant.cli._parsing import one_of
+from concordant.cli._parsing import check_choice
 from concordant.errors import DataError, ParameterError
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def command(
     common: Common,
 ) -> None:
     """Evaluate each run against labels, in its own order."""
-    one_of(convention, CONVENTIONS, "--convention")
+    check_choice(convention, CONVENTIONS, "--convention")
     asked = {"inputs": inputs, "labels": labels, "metrics": metrics, "rel": rel, "top": top}
     with common.session("evaluate", asked) as session:
         from concordant.execution.blocks import Blocks

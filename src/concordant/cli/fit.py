@@ -35,7 +35,7 @@ from concordant.cli._options import (
     Workers,
     bundled,
 )
-from concordant.cli._output import Session, Table, check_quoting, number, table_type, write_table
+from concordant.cli._output import Session, Table, check_quoting, format_number, table_type, write_table
 from concordant.cli._parsing import check_share, make_method, parse_params
 from concordant.errors import DataError, ParameterError
 
@@ -449,27 +449,29 @@ def _features_table(weights: list[tuple[str, float]], units: str) -> Table:
     what = f"the {len(shown)} strongest of {len(weights):,} weights" if hidden else f"{len(weights):,} weights"
     return Table(
         ["feature", "weight"],
-        [[name, number(weight)] for name, weight in shown],
+        [[name, format_number(weight)] for name, weight in shown],
         caption=f"{what}, in units of {units}{hidden}",
     )
 
 
 def _amount(data: _Data, counts: dict[str, int]) -> str:
     """Return in words the amount of training data, and how many labels could be used."""
+    from concordant.data.container import counted
+
     votes: Any = data.votes
     n = data.n_instances
-    words = f"{n:,} instance{'s' if n != 1 else ''}"
+    words = counted(n, "instance")
     if counts and counts["usable"] == n:
-        words = f"{n:,} labelled instance{'s' if n != 1 else ''}"
+        words = counted(n, "labelled instance")
     elif counts:
         words += f" ({counts['labelled']:,} labelled, {counts['usable']:,} of them with labels that differ)"
-    counted = []
+    others = []
     if not _is_features(votes):
-        counted.append((len(votes.experts), "expert"))
+        others.append((len(votes.experts), "expert"))
     own = votes if _is_features(votes) else data.features
     if own is not None:
-        counted.append((own.n_features, "feature"))
-    named = [f"{count:,} {what}{'s' if count != 1 else ''}" for count, what in counted if count]
+        others.append((own.n_features, "feature"))
+    named = [counted(count, what) for count, what in others if count]
     return " and ".join([words, *named]) if len(named) < 2 else f"{words}, {named[0]} and {named[1]}"
 
 
@@ -499,6 +501,8 @@ def _experts_table(experts: list[dict[str, Any]], room: int | None = None) -> Ta
 
     If there is not enough room, the meaning is shortened to its first word, and details are left out.
     """
+    from concordant.data.container import counted
+
     # An unknown weight comes last.
     order = sorted(experts, key=lambda e: -e["weight"] if e["weight"] == e["weight"] else math.inf)
     strongest = max((abs(e["weight"]) for e in experts if e["weight"] == e["weight"]), default=0.0)
@@ -514,8 +518,6 @@ def _experts_table(experts: list[dict[str, Any]], room: int | None = None) -> Ta
     rule = {} if own_words else {"ignored": f" (at most {_HEARD:.0%} of the strongest weight)"}
     counts = ", ".join(f"{len(of_sort):,} {sort}{rule.get(sort, '')}" for sort, of_sort in found.items() if of_sort)
 
-    ending = "s" if len(experts) != 1 else ""
-
     def table(names: list[str], word: str) -> Table:
         columns = ["expert", "weight", *names, "meaning"]
         keys = ["expert", "weight", *names, word]
@@ -524,7 +526,7 @@ def _experts_table(experts: list[dict[str, Any]], room: int | None = None) -> Ta
         hidden = "" if whole else "; --experts-out FILE writes all"
         left = frozenset(c for c, key in enumerate(keys) if isinstance(shown[0][key], str))
         rows = [[_cell(e[key]) for key in keys] for e in shown]
-        return Table(columns, rows, left=left, caption=f"{len(experts):,} expert{ending}: {counts}{hidden}")
+        return Table(columns, rows, left=left, caption=f"{counted(len(experts), 'expert')}: {counts}{hidden}")
 
     some = details if len(details) <= _MOST_DETAILS else []
     forms = [table(some, "meaning"), table(some, ""), table([], "")]
@@ -532,4 +534,4 @@ def _experts_table(experts: list[dict[str, Any]], room: int | None = None) -> Ta
 
 
 def _cell(value: Any) -> str:
-    return number(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else str(value)
+    return format_number(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else str(value)

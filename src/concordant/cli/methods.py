@@ -26,36 +26,17 @@ def command(
 ) -> None:
     """List the methods, or show the page of one with its parameters."""
     with common.session("methods", {"name": name}) as session:
-        from concordant.base.registry import METHODS
+        from concordant.base.registry import METHODS, describe_method
 
         if name is not None:
             _show_page(session, METHODS[name])
             return
-        session.results = [_describe(METHODS[n]) for n in METHODS]
+        session.results = [describe_method(METHODS[n]) for n in METHODS]
         tagged = any(_extras(d) for d in session.results)
         columns = ["method", "takes", *(["tags"] if tagged else []), "what it does"]
         rows = [[d["name"], _takes(d), *([_extras(d)] if tagged else []), d["summary"]] for d in session.results]
         caption = "lists: ranks, scores or ratings. Parameters, cost, ties and missing items: concordant methods NAME"
         session.show(Table(columns, rows, left=frozenset(range(4)), caption=caption))
-
-
-def _describe(cls: type[Aggregator]) -> dict[str, Any]:
-    tags = cls.tags
-    return {
-        "name": cls.name,
-        "class": cls.__name__,
-        "accepts": sorted(tags.accepts),
-        "features": cls.takes_features,
-        "supervised": tags.supervised,
-        "per_instance": tags.per_instance,
-        "weights": tags.weights,
-        "ties": tags.ties,
-        "uncertainty": tags.uncertainty,
-        "stochastic": tags.stochastic,
-        "faithful": tags.faithful,
-        "cost": tags.cost,
-        "summary": inspect.cleandoc(cls.__doc__ or "").split("\n", 1)[0],
-    }
 
 
 _LISTS = {"rank": "ranks", "score": "scores", "rating": "ratings"}
@@ -88,7 +69,9 @@ def _parameters(cls: type[Aggregator]) -> list[dict[str, Any]]:
 
 
 def _show_page(session: Session, cls: type[Aggregator]) -> None:
-    described = _describe(cls)
+    from concordant.base.registry import describe_method
+
+    described = describe_method(cls)
     page = inspect.cleandoc(cls.__doc__ or "")
     parameters = _parameters(cls)
     session.results = described | {"page": page, "parameters": parameters}

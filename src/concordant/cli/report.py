@@ -10,9 +10,9 @@ import typer
 from concordant.cli._inputs import Reading, given, note_missing, read_labels_of, votes_of
 from concordant.cli._options import CONVENTIONS, Common, Convention, Labels, Weights, bundled
 from concordant.cli._output import Session
-from concordant.cli._parsing import make_method, one_of, parse_weights
+from concordant.cli._parsing import check_choice, make_method, parse_weights
 from concordant.cli.compare import parse_methods
-from concordant.errors import ColumnError, MissingExtraError
+from concordant.errors import ColumnError, MissingExtraError, first_of
 
 if TYPE_CHECKING:
     from concordant.cli._inputs import Source
@@ -69,7 +69,7 @@ def command(
     common: Common,
 ) -> None:
     """Write a self-contained HTML report: data, consensus, agreement of experts, methods, labels."""
-    one_of(convention, CONVENTIONS, "--convention")
+    check_choice(convention, CONVENTIONS, "--convention")
     if not inputs and not demo:
         raise typer.BadParameter("name at least one file, or pass --demo.", param_hint="INPUT")
     if inputs and demo:
@@ -158,7 +158,7 @@ def _called(inputs: list[str]) -> str:
     folder = paths[0].absolute().parent.name
     if folder and all(path.absolute().parent == paths[0].absolute().parent for path in paths):
         return f"{folder} ({len(paths)} files)"
-    return f"{paths[0].name} and {len(paths) - 1} more"
+    return first_of([path.name for path in paths])
 
 
 def _create(spec: Any) -> Any:

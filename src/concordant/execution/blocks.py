@@ -87,10 +87,10 @@ class Blocks(Sequence[Preferences]):
         block = key + len(self) if key < 0 else key
         if not 0 <= block < len(self):
             raise IndexError(f"there are {len(self)} blocks; got block {key}")
-        return next(iter(self.shards.select([block]).map(_itself)))
+        return next(iter(self.shards.select([block])))
 
     def __iter__(self) -> Iterator[Preferences]:
-        return iter(self.shards.map(_itself))
+        return iter(self.shards)
 
     def __repr__(self) -> str:
         return (
@@ -121,7 +121,3 @@ def shards_of(data: Preferences | Comparisons | Blocks) -> Shards[Any]:
     1
     """
     return data.shards if isinstance(data, Blocks) else InMemory([data])
-
-
-def _itself(block: Preferences) -> Preferences:
-    return block

@@ -129,6 +129,12 @@ def watch(report: Callable[[int, int], None], note: Callable[[str], None] | None
     2 of 2
     ['0', '1']
     """
+    with _heard_by(report, note):
+        yield
+
+
+@contextmanager
+def _heard_by(report: Callable[[int, int], None] | None, note: Callable[[str], None] | None) -> Iterator[None]:
     token, told = _watcher.set(report), _listener.set(note)
     try:
         yield
@@ -186,12 +192,8 @@ class RowRate:
 @contextmanager
 def without_progress() -> Iterator[None]:
     """Report no progress from inside the block: an iteration reports its own steps."""
-    token, told = _watcher.set(None), _listener.set(None)
-    try:
+    with _heard_by(None, None):
         yield
-    finally:
-        _watcher.reset(token)
-        _listener.reset(told)
 
 
 def _counted(function: Callable[[int], T], n: int, report: Callable[[int, int], None]) -> Callable[[int], T]:

@@ -29,6 +29,10 @@ class Shards(ABC, Generic[T]):
     @abstractmethod
     def __len__(self) -> int: ...
 
+    def __iter__(self) -> Iterator[T]:
+        """Yield the shards themselves, in order."""
+        return self.map(_itself)
+
     @abstractmethod
     def select(self, which: Sequence[int]) -> Shards[T]:
         """Return the shards with these numbers."""
@@ -44,6 +48,10 @@ class Shards(ABC, Generic[T]):
     @abstractmethod
     def persist_each(self, function: Callable[..., U], values: Sequence[Any], *arguments: Any) -> Shards[U]:
         """Return the shards function(shard, value, *arguments), with one value per shard."""
+
+
+def _itself(shard: T) -> T:
+    return shard
 
 
 class InMemory(Shards[T]):

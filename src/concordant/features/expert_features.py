@@ -19,10 +19,10 @@ from concordant.data.features import Features
 from concordant.data.index import Texts, as_ids
 from concordant.data.preferences import Preferences
 from concordant.data.streams import id_hash
-from concordant.errors import DataError, ParameterError, listing, setting
+from concordant.errors import DataError, ParameterError, Setting, listing
 from concordant.execution import map_instances, without_progress
 from concordant.inference.experts import check_known, speaking
-from concordant.kernels.lists import exact_sums, list_ids, offsets_of
+from concordant.kernels.lists import exact_sums, list_ids, list_sums, offsets_of
 from concordant.kernels.splitmix64 import Keys, mixed
 from concordant.learning.shift import CROWDED, SLACK, TrainingSummary, list_depths
 
@@ -80,21 +80,24 @@ class WeightBlocks(NamedTuple):
         `unknown_experts` is "ignore". `where` says in messages which votes these are, such as " of the validation
         part".
         """
+        mixed = Setting("weights", "mixed")
         if isinstance(votes, Comparisons) and votes.expert is None:
             # Nobody is named: all that is said is one voice, and only shared weights can hear it.
             if self.shared < 0 and unknown_experts == "error" and has_votes(votes):
                 raise DataError(
                     f"the comparisons{where} name no experts, and {owner} has weights for {listing(self.names, 20)} "
-                    f'only. Name the experts, or fit with {setting("weights", "mixed")} or "consensus".'
-                )
+                    f'only. Name the experts, or fit with {mixed} or "consensus".'
+                ).advising(mixed)
             return np.array([self.shared], dtype=np.int64)
         own = {name: b for b, name in enumerate(self.names[: self.n_own])}
         out = np.array([own.get(e, self.shared) for e in votes.experts], dtype=np.int64)
         if self.ignored:
             out[[e in self.ignored for e in votes.experts]] = -1
         if self.shared < 0:
-            more = f', or fit with {setting("weights", "mixed")} or "consensus", which serve experts never seen'
-            check_known(votes, own, owner, unknown_experts, passed_over=self.ignored, where=where, more=more)
+            more = f', or fit with {mixed} or "consensus", which serve experts never seen'
+            check_known(
+                votes, own, owner, unknown_experts, passed_over=self.ignored, where=where, more=more, settings=[mixed]
+            )
         return out
 
 
@@ -621,15 +624,12 @@ def _wins_and_losses(votes: Comparisons, block_of_expert: Ints) -> tuple[Ints, I
 def slot_keys(X: Floats, block: Codes, starts: Ints, names: Sequence[str]) -> Keys:
     """Return a hash of the rows of every slot that depends on the names of their blocks and on no order."""
     name = np.array([id_hash(n) for n in names], dtype=np.uint64)
-    out = np.zeros(len(starts) - 1, dtype=np.uint64)
     if not len(block):
-        return out
+        return np.zeros(len(starts) - 1, dtype=np.uint64)
     h = name[block]
     for c in range(X.shape[1]):
         h = mixed(h ^ mixed(np.ascontiguousarray(X[:, c]).view(np.uint64)))
-    full = np.flatnonzero(starts[1:] > starts[:-1])
-    out[full] = np.add.reduceat(h, starts[full])
-    return out
+    return list_sums(h, starts)
 
 
 def potential_scores(

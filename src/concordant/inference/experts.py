@@ -12,8 +12,9 @@ from concordant.arrays import Codes, Floats, Ints
 from concordant.data.comparisons import Comparisons
 from concordant.data.consensus import Consensus, rank_scores
 from concordant.data.preferences import Preferences
-from concordant.errors import DataError, listing, setting
+from concordant.errors import DataError, Setting, listing
 from concordant.kernels.inversions import pair_balance, tau_b
+from concordant.kernels.ratios import ratio
 
 if TYPE_CHECKING:
     import polars as pl
@@ -68,6 +69,7 @@ def check_known(
     passed_over: Container[str] = (),
     where: str = "",
     more: str = "",
+    settings: Sequence[Setting] = (),
 ) -> None:
     """Raise for experts who speak and about whom nothing was learned, unless they are to be left out.
 
@@ -83,6 +85,8 @@ def check_known(
         Those who may speak and are not listened to.
     where, more : str
         Which votes these are, and what else could be done, for the message.
+    settings : sequence of Setting
+        The settings that `more` advises.
 
     Examples
     --------
@@ -97,11 +101,11 @@ def check_known(
         e for e, lists in zip(votes.experts, heard, strict=False) if lists and e not in known and e not in passed_over
     ]
     if strange:
+        ignore = Setting("unknown_experts", "ignore")
         raise DataError(
             f"{owner} has learned nothing about the experts {listing(strange)}{where}. Known: {listing(known, 20)}. "
-            f"Fit on preferences that hold them, or pass {setting('unknown_experts', 'ignore')} to leave them out"
-            f"{more}."
-        )
+            f"Fit on preferences that hold them, or pass {ignore} to leave them out{more}."
+        ).advising(ignore, *settings)
 
 
 def support(votes: Preferences | Comparisons) -> Floats:
@@ -281,7 +285,7 @@ def _list_experts(votes: Preferences, consensus: Consensus) -> list[dict[str, An
         np.bincount(votes.list_expert, weights=votes.list_lengths, minlength=k),
         np.bincount(votes.list_expert, weights=votes.list_lengths, minlength=k) / max(votes.n_slots, 1),
         np.where(least == most, least, np.nan),
-        _ratio(
+        ratio(
             np.bincount(votes.list_expert[told], weights=tau[told], minlength=k),
             np.bincount(votes.list_expert[told], minlength=k),
         ),
@@ -304,13 +308,8 @@ def _comparing_experts(
         np.bincount(expert, minlength=k),
         np.bincount(seen, minlength=k) / n,
         np.array([trust.get(name, 1.0) for name in votes.experts]),
-        _ratio(np.bincount(expert, weights=for_it, minlength=k), np.bincount(expert, weights=outcomes, minlength=k)),
+        ratio(np.bincount(expert, weights=for_it, minlength=k), np.bincount(expert, weights=outcomes, minlength=k)),
     )
-
-
-def _ratio(above: Any, below: Any) -> Floats:
-    out: Floats = np.divide(above, below, out=np.full(len(below), np.nan), where=below > 0)
-    return out
 
 
 def _records(

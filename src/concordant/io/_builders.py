@@ -26,8 +26,8 @@ from concordant.errors import (
     DataWarning,
     DuplicateError,
     ParameterError,
+    Setting,
     quote,
-    setting,
     shorten,
     warn,
 )
@@ -237,12 +237,12 @@ def collect_missing(frame: pl.DataFrame, checked: pl.DataFrame, source: RowSourc
     wrong = ~word.is_in(MISSING)
     if wrong.any():
         row = int(wrong.arg_true()[0])
+        unknown = Setting("missing", "unknown")
         raise source.error(
             row,
             "the column 'missing' says whether items that a list leaves out are 'unknown' or 'below'; found "
-            f"{quote(str(word[row]))}. Pass {setting('missing', 'unknown')} to declare it for all and ignore "
-            "the column.",
-        )
+            f"{quote(str(word[row]))}. Pass {unknown} to declare it for all and ignore the column.",
+        ).advising(unknown)
     each = pl.DataFrame({"instance": checked["instance"], "missing": word}).with_row_index("row")
     first = each.unique(["instance", "missing"], keep="first", maintain_order=True)
     for row, instance, said in first.iter_rows():
@@ -290,11 +290,10 @@ def build_comparisons(
     same = (left == right).fill_null(False)
     if same.any() and self_pairs == "error":
         row = int(same.arg_true()[0])
+        drop = Setting("self_pairs", "drop")
         raise source.error(
-            row,
-            f"item {quote(left[row])} is compared with itself. Pass {setting('self_pairs', 'drop')} to leave such rows "
-            "out.",
-        )
+            row, f"item {quote(left[row])} is compared with itself. Pass {drop} to leave such rows out."
+        ).advising(drop)
     counted = (~(alone | same)).to_numpy()
     slots, left_slot, right_slot = _pair_slots(instance, left, right.set(alone, None))
     counts = [_counts(columns.get(name), name, counted, source) for name in names]
@@ -378,8 +377,9 @@ def build_labels(frame: pl.DataFrame, source: RowSource, *, duplicates: str = "e
     label = parse_numbers(frame["label"], "label", source)
     instance, item = (id_texts(frame[name], name, source) for name in ("instance", "item"))
     columns = pl.DataFrame({"instance": instance, "item": item, "label": label})
-    hint = f", or pass {setting('duplicates', 'best')} for the larger"
-    return encode_labels([(columns, source)], duplicates=duplicates, hint=hint)
+    best = Setting("duplicates", "best")
+    hint = f", or pass {best} for the larger"
+    return encode_labels([(columns, source)], duplicates=duplicates, hint=hint, settings=[best])
 
 
 def build_features(frame: pl.DataFrame, columns: Mapping[str, str], source: RowSource) -> Features:

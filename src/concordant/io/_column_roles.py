@@ -18,6 +18,7 @@ from concordant.errors import (
     FormatError,
     ParameterError,
     ParseError,
+    first_of,
     quote,
     shorten,
     warn,
@@ -31,7 +32,7 @@ from concordant.io._builders import (
 from concordant.io._column_names import ALIASES, COUNT_PAIRS, HEADER_WORDS, SIDE_PAIRS, normalise_name
 from concordant.io._files import check_unchanged, stem
 from concordant.io._row_sources import FileSource, JoinedSource, RowSource
-from concordant.io._tables import FILE_TYPES, Table, is_number, open_table
+from concordant.io._tables import FILE_TYPES, TableFile, is_number, open_table
 
 __all__ = [
     "COUNTS",
@@ -68,19 +69,19 @@ def naming_files(files: list[Path]) -> Iterator[None]:
     except ConcordantError as error:
         if any(str(f) in str(error) for f in files):
             raise
-        raise _name_file(error, files[0] if len(files) == 1 else f"{files[0]} and {len(files) - 1} more") from None
+        raise _name_file(error, first_of(files)) from None
 
 
 def _name_file(error: ConcordantError, path: object) -> ConcordantError:
     """Return the error with the file named in its message, as every error about a file must."""
     if str(path) in str(error) or isinstance(error, ParseError):
         return error
-    return type(error)(f"{path}: {error}")
+    return type(error)(f"{path}: {error}").advising(*error.settings)
 
 
 def join_tables(
     files: list[Path],
-    take: Callable[[Table], TablePart],
+    take: Callable[[TableFile], TablePart],
     request: ColumnRequest,
     header: bool | None,
     file_type: str | None,
@@ -96,7 +97,7 @@ def join_tables(
 
 def table_parts(
     files: list[Path],
-    take: Callable[[Table], TablePart],
+    take: Callable[[TableFile], TablePart],
     request: ColumnRequest,
     header: bool | None,
     file_type: str | None,
@@ -195,7 +196,7 @@ def _parse_columns(owner: str, columns: Columns | None, words: Sequence[str]) ->
 class ResolvedColumns:
     """The columns of one table by role, as requested or as their names say."""
 
-    def __init__(self, table: Table, request: ColumnRequest) -> None:
+    def __init__(self, table: TableFile, request: ColumnRequest) -> None:
         self.table = table
         self.request = request
         self.unsided = False
@@ -345,7 +346,7 @@ def tidy(
     return frame.with_columns(pl.col(r).str.replace(whole, "$1") for r in (*texts, *after)), True
 
 
-def is_movielens(table: Table) -> bool:
+def is_movielens(table: TableFile) -> bool:
     """Return whether the columns are user, item, rating and timestamp, as MovieLens has them without a header."""
     if table.header or len(table.names) != 4 or not all(is_number(c) for row in table.sample for c in row):
         return False

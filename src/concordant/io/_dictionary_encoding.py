@@ -23,7 +23,7 @@ from concordant.data.duplicates import check_duplicates, duplicate_rows
 from concordant.data.index import Slots, Texts, group_ids
 from concordant.data.labels import Labels
 from concordant.data.preferences import Kind, Preferences
-from concordant.errors import DuplicateError, quote
+from concordant.errors import DuplicateError, Setting, quote
 from concordant.execution import map_instances
 from concordant.io._row_sources import JoinedSource, RowSource
 from concordant.kernels.lists import offsets_of, ranges
@@ -887,7 +887,12 @@ def encode_slots(frame: pl.DataFrame, *, hash_bits: int = 64, batch_rows: int = 
 
 
 def encode_labels(
-    parts: Iterable[tuple[pl.DataFrame, RowSource]], *, duplicates: str = "error", hint: str = "", hash_bits: int = 64
+    parts: Iterable[tuple[pl.DataFrame, RowSource]],
+    *,
+    duplicates: str = "error",
+    hint: str = "",
+    settings: Sequence[Setting] = (),
+    hash_bits: int = 64,
 ) -> Labels:
     """Return labels from frames with the text columns "instance" and "item" and the float column "label".
 
@@ -899,6 +904,8 @@ def encode_labels(
         What to do when an item has two different labels. An item that comes twice with one label counts once.
     hint : str
         Text that the error adds after "Keep one".
+    settings : sequence of Setting
+        The settings that the hint advises.
     hash_bits : int
         Bits used of the first hash.
 
@@ -922,7 +929,7 @@ def encode_labels(
         instance, item = slots.where(int(slot[repeat]))
         places = [rows.source.place(int(row)) for row in rows.source_rows(np.array([before, repeat]))]
         what = f"labels, {given[before]:g} and {given[repeat]:g}"
-        return DuplicateError.two(what, item, instance, *places, hint=hint)
+        return DuplicateError.two(what, item, instance, *places, hint=hint).advising(*settings)
 
     label = np.empty(slots.n_slots, dtype=np.float64)
     # Written from the back, so that the first label of an item stays.

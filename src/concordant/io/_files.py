@@ -31,6 +31,7 @@ from concordant.errors import (
     KindError,
     ParameterError,
     ParseError,
+    first_of,
     is_text,
     quote,
     shorten,
@@ -286,8 +287,7 @@ def _expand_one(name: PathLike) -> list[Path]:
 
 def warn_empty(files: Sequence[Path], what: str = "rows") -> None:
     """Warn that the files hold no rows."""
-    more = f" and {len(files) - 1} more" if len(files) > 1 else ""
-    warn(f"{display_path(files[0])}{more}: the input holds no {what}.", DataWarning)
+    warn(f"{first_of([display_path(f) for f in files])}: the input holds no {what}.", DataWarning)
 
 
 def stem(path: PathLike) -> str:

@@ -8,7 +8,7 @@ import numpy as np
 
 from concordant.arrays import Ints
 from concordant.errors import ConcordantError, DataError, ParseError
-from concordant.io._tables import Table
+from concordant.io._tables import TableFile
 
 __all__ = ["FileSource", "JoinedSource", "RowSource"]
 
@@ -51,10 +51,10 @@ class RowSource:
 class FileSource(RowSource):
     """The rows of a table file. Their lines are looked up in the file when a message needs them."""
 
-    table: Table | None = None
+    table: TableFile | None = None
     row_numbers: Ints | range | None = None
 
-    def file(self) -> Table:
+    def file(self) -> TableFile:
         """Return the table that holds the rows."""
         if self.table is None:
             raise DataError("rows of no file")

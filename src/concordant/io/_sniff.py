@@ -13,7 +13,7 @@ from dataclasses import replace
 from concordant.io._tables import blank_fields, is_number
 from concordant.io.formats import Head
 
-__all__ = ["UNKNOWN", "is_features", "is_letor", "is_preflib", "is_qrels", "is_run", "most_lines_match"]
+__all__ = ["UNKNOWN", "is_features", "is_letor_ranks", "is_preflib", "is_qrels", "is_run", "most_lines_match"]
 
 _PREFLIB_KEY = re.compile(
     r"#\s*(FILE NAME|TITLE|DATA TYPE|MODIFICATION TYPE|NUMBER ALTERNATIVES|NUMBER VOTERS|ALTERNATIVE NAME \d+)\s*:"
@@ -74,7 +74,7 @@ def _vectors(head: Head) -> list[list[str]] | None:
     return rows or None
 
 
-def is_letor(head: Head) -> bool:
+def is_letor_ranks(head: Head) -> bool:
     """Return whether this is a rank-aggregation file: ``label qid:Q 1:rank|NULL ...`` with some NULL."""
     rows = _vectors(head)
     if rows is None or not all(r[1].startswith("qid:") for r in rows):

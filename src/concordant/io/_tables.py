@@ -41,7 +41,7 @@ from concordant.io._files import (
 __all__ = [
     "FILE_TYPES",
     "SAMPLE_LINES",
-    "Table",
+    "TableFile",
     "blank_fields",
     "file_type",
     "is_number",
@@ -112,8 +112,8 @@ def file_type(path: object) -> str | None:
     return next((kind for kind, endings in TABLE_ENDINGS.items() if name.endswith(endings)), None)
 
 
-class Table:
-    """The columns of one file.
+class TableFile:
+    """A file that holds a table, or a window of its rows.
 
     Attributes
     ----------
@@ -139,7 +139,7 @@ class Table:
     text: bool = True
     share: float = 1.0
     # For a window: the whole table, and the number of rows per window.
-    _of: tuple[Table, int] | None = None
+    _of: tuple[TableFile, int] | None = None
     # The number of rows of the file before this window, for formats without lines.
     _before = 0
 
@@ -168,7 +168,7 @@ class Table:
     def find_columns(self) -> None:
         """Read the whole file to find columns that its first rows do not name."""
 
-    def windows(self, rows: int) -> Iterator[Table]:
+    def windows(self, rows: int) -> Iterator[TableFile]:
         """Yield the table in windows of about `rows` rows, or as a whole if its file cannot be read in parts.
 
         No window is empty unless the table is. Windows know the lines (or rows) of the file. A window holds its text
@@ -176,7 +176,7 @@ class Table:
         """
         yield self
 
-    def all_parts(self) -> Iterator[Table]:
+    def all_parts(self) -> Iterator[TableFile]:
         """Yield all windows of the file if this is one of them, else nothing."""
         if self._of is not None:
             whole, rows = self._of
@@ -214,7 +214,7 @@ class Table:
         return f"There are {len(self.names)} columns and no header{first}."
 
 
-class _ParquetTable(Table):
+class _ParquetTable(TableFile):
     header = True
     text = False
 
@@ -233,7 +233,7 @@ class _ParquetTable(Table):
     def _damaged(self, error: BaseException) -> FormatError:
         return FormatError(f"{self.path}: the Parquet data is damaged ({shorten(str(error).splitlines()[0])}).")
 
-    def windows(self, rows: int) -> Iterator[Table]:
+    def windows(self, rows: int) -> Iterator[TableFile]:
         total = parquet_rows(self.path) if compression(self.path) is None else rows
         if total <= rows:
             yield self
@@ -273,7 +273,7 @@ class _TextChunk(NamedTuple):
     text: bytes
 
 
-class _LineTable(Table):
+class _LineTable(TableFile):
     """A table of text lines, which can be read in chunks of whole records."""
 
     # The number of the last line above the first row.
@@ -285,7 +285,7 @@ class _LineTable(Table):
     # The bytes of which blank records consist.
     _blank_bytes = _SPACES
 
-    def windows(self, rows: int) -> Iterator[Table]:
+    def windows(self, rows: int) -> Iterator[TableFile]:
         size = max(rows, 1) * _ROW_BYTES
         plain = compression(self.path) is None
         total = self.path.stat().st_size
@@ -671,7 +671,7 @@ def open_table(
     file: str | None = None,
     words: Iterable[str] = (),
     named: Iterable[str] = (),
-) -> Table:
+) -> TableFile:
     """Return the table in a file: its names and first rows; the columns are read when asked for.
 
     Parameters
@@ -704,7 +704,7 @@ def open_table(
     kind = file or file_type(path)
     first = head.removeprefix(b"\xef\xbb\xbf").lstrip()[:1]
     if file == "jsonl" or (first == b"{" and kind in (None, "jsonl")):
-        table: Table = _JsonTable(path, head, whole)
+        table: TableFile = _JsonTable(path, head, whole)
         if not table.names:
             raise FormatError(f"{path}: the file holds no rows.")
         return table

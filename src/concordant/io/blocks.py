@@ -21,7 +21,7 @@ from concordant.io._distributed import read_on_cluster
 from concordant.io._files import BufferedPath, PathLike
 from concordant.io._spool import Spool
 
-__all__ = ["BLOCK_ROWS", "RowReader", "discard", "fingerprint", "open_blocks", "spool_blocks"]
+__all__ = ["BLOCK_ROWS", "RowReader", "discard", "file_fingerprints", "open_blocks", "spool_blocks"]
 
 # Rows of a block: enough to keep every core busy. A row takes about a hundred bytes while it is processed.
 BLOCK_ROWS = 4_000_000
@@ -84,7 +84,7 @@ class RowReader(Protocol):
         ...
 
 
-def fingerprint(files: Sequence[Path]) -> list[list[Any]]:
+def file_fingerprints(files: Sequence[Path]) -> list[list[Any]]:
     """Return name, size and modification time of every file, or a hash of the content of a pipe."""
     return [
         [str(f), f.stat().st_size, _hash(f)]

@@ -28,7 +28,7 @@ from concordant.io._files import atomic_write, open_text, read_head, text_lines,
 
 if TYPE_CHECKING:
     from concordant.io._column_roles import ResolvedColumns
-    from concordant.io._tables import Table
+    from concordant.io._tables import TableFile
     from concordant.io.blocks import RowReader
 
 __all__ = [
@@ -99,7 +99,7 @@ class Head:
         return name.rpartition(".")[2] if "." in name else ""
 
     @cached_property
-    def table(self) -> Table | None:
+    def table(self) -> TableFile | None:
         """The columns, where the file is a table."""
         # A format that is no table does not load the reader of tables.
         from concordant.io._column_names import HEADER_WORDS

@@ -35,8 +35,8 @@ from concordant.errors import (
     FormatError,
     ParameterError,
     ParseError,
+    Setting,
     quote,
-    setting,
     shorten,
 )
 from concordant.io._dictionary_encoding import encode_slots
@@ -52,7 +52,7 @@ from concordant.io._files import (
     text_lines,
     uncompressed_name,
 )
-from concordant.io._sniff import UNKNOWN, is_features, is_letor
+from concordant.io._sniff import UNKNOWN, is_features, is_letor_ranks
 from concordant.io.formats import Head, check_options, register_format
 from concordant.kernels.lists import offsets_of
 
@@ -180,11 +180,11 @@ class _LetorRows:
             at = int(again[np.argmin(by_slot[again + 1])])
             instance, item = slots.where(int(slot[by_slot[at]]))
             (earlier, first), (path, line) = self.where(int(by_slot[at])), self.where(int(by_slot[at + 1]))
+            last = Setting("duplicates", "last")
             raise DuplicateError(
                 f"{path}:{line}: item {quote(item)} of instance {quote(instance)} has a line already, "
-                f"{earlier}:{first}. Pass {setting('duplicates', 'last')} to keep the later one, as LETOR's script "
-                "does."
-            )
+                f"{earlier}:{first}. Pass {last} to keep the later one, as LETOR's script does."
+            ).advising(last)
         kept = np.ones(len(slot), dtype=np.bool_)
         kept[by_slot[again]] = False
         out = np.full(len(slot), -1, dtype=np.int64)
@@ -1098,7 +1098,7 @@ def _has_folds(folder: Path) -> bool:
     return any(re.fullmatch(r"fold[ _-]?\d+", p.name.lower()) and p.is_dir() for p in folder.iterdir())
 
 
-register_format("letor-agg", "LETOR rank aggregation", read=_read_ranks, sniff=is_letor, line_by_line=True)
+register_format("letor-agg", "LETOR rank aggregation", read=_read_ranks, sniff=is_letor_ranks, line_by_line=True)
 register_format("letor-folds", _ABOUT_FOLDS, read=_read_folds, sniff_folder=_has_folds)
 register_format(
     "letor",

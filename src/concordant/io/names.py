@@ -109,6 +109,7 @@ def _as_text(path: Path) -> Iterator[Path]:
         try:
             yield copy
         except ParseError as error:
-            raise ParseError(path, error.line, error.message) from None
+            raise ParseError(path, error.line, error.message).advising(*error.settings) from None
         except ConcordantError as error:
-            raise type(error)(str(error).replace(str(copy), str(path))) from None
+            named = type(error)(str(error).replace(str(copy), str(path)))
+            raise named.advising(*error.settings) from None

@@ -17,7 +17,7 @@ import numpy as np
 
 from concordant.data.index import Slots, Texts
 from concordant.data.preferences import Missing, Preferences, is_below
-from concordant.errors import DataError, FormatError, ParameterError, ParseError, is_text, quote, setting, shorten
+from concordant.errors import DataError, FormatError, ParameterError, ParseError, Setting, is_text, quote, shorten
 from concordant.io._files import (
     BLANKS,
     PathLike,
@@ -390,12 +390,13 @@ class _Election:
     def _check(self, key: str, found: int, what: str) -> None:
         stated, line = self.header.get(key, (found, 0))
         if stated != found:
+            unchecked = Setting("check_counts", False)
             raise ParseError(
                 self.path,
                 line,
                 f"{key} says {stated}, but {what} {found}. Is the file cut short or edited? "
-                f"Pass {setting('check_counts', False)} to read the ballots that are there.",
-            )
+                f"Pass {unchecked} to read the ballots that are there.",
+            ).advising(unchecked)
 
 
 def _ids(names: dict[int, str], count: int) -> list[str]:

@@ -23,7 +23,7 @@ from concordant.data.features import Features
 from concordant.data.index import Texts
 from concordant.data.labels import Labels
 from concordant.data.preferences import KINDS, Kind, Missing, Preferences, is_below
-from concordant.errors import DataError, DataWarning, FormatError, ParameterError, listing, quote, warn
+from concordant.errors import DataError, DataWarning, FormatError, ParameterError, first_of, listing, quote, warn
 from concordant.execution import Cluster, RowRate, cluster, prefetch, report_progress, report_status
 from concordant.io._builders import (
     OddIds,
@@ -54,8 +54,8 @@ from concordant.io._matrix import LAYOUTS, Layout, RankingMatrix, guess_layout
 from concordant.io._pair_counter import PairCounter
 from concordant.io._row_sources import FileSource
 from concordant.io._sniff import is_qrels, most_lines_match
-from concordant.io._tables import Table, max_rows, open_table
-from concordant.io.blocks import fingerprint
+from concordant.io._tables import TableFile, max_rows, open_table
+from concordant.io.blocks import file_fingerprints
 from concordant.io.formats import Head
 from concordant.io.outcomes import OutcomeColumn, OutcomeReader, OutcomeWords
 from concordant.io.trec import read_qrels
@@ -180,7 +180,7 @@ class LongTables(NamedTuple):
     """Files with one row per expert and item, and how to read them."""
 
     files: list[Path]
-    take: Callable[[Table], TablePart]
+    take: Callable[[TableFile], TablePart]
     request: ColumnRequest
     header: bool | None
     file_type: str | None
@@ -221,7 +221,7 @@ class LongTableReader:
     def job(self) -> dict[str, Any]:
         """Return a description of files and options."""
         how = {name: repr(value) for name, value in self._how.items()}
-        files = fingerprint(self._tables.files)
+        files = file_fingerprints(self._tables.files)
         return {"format": "table", "version": __version__, "window": _WINDOW, "how": how, "files": files}
 
     def state(self) -> dict[str, bool]:
@@ -255,7 +255,7 @@ class LongTableReader:
         """Return the number of windows."""
         return sum(1 for _ in self._windows(lambda table: TablePart(pl.DataFrame(), FileSource(table=table)), 0))
 
-    def _windows(self, take: Callable[[Table], TablePart], skip: int) -> Iterator[TablePart]:
+    def _windows(self, take: Callable[[TableFile], TablePart], skip: int) -> Iterator[TablePart]:
         t = self._tables
         return table_parts(
             t.files, take, t.request, t.header, t.file_type, window=_WINDOW if t.windowed else None, skip=skip
@@ -333,7 +333,7 @@ def long_ratings(
     if len(value_words) > 1:
         raise ParameterError.invalid("columns", owner, f"one of {', '.join(value_words)}, not several", columns)
 
-    def take(table: Table) -> TablePart:
+    def take(table: TableFile) -> TablePart:
         resolved = ResolvedColumns(table, request)
         movielens = not request.columns and is_movielens(table)
         roles = {
@@ -407,7 +407,7 @@ def long_scores(
     declared, words = _parse_missing(missing, null_values, owner)
     request = ColumnRequest(owner, columns, ("item", "score"), instance)
 
-    def take(table: Table) -> TablePart:
+    def take(table: TableFile) -> TablePart:
         resolved = ResolvedColumns(table, request)
         roles = {
             "instance": resolved.column("instance", optional=True),
@@ -485,7 +485,7 @@ def read_comparisons(
     sides: list[bool] = []
     decided: dict[Path, OutcomeReader] = {}
 
-    def columns_of(table: Table) -> tuple[TablePart, dict[str, int]]:
+    def columns_of(table: TableFile) -> tuple[TablePart, dict[str, int]]:
         resolved = ResolvedColumns(table, request)
         form = pair_form(resolved)
         extra = {"expert": resolved.column("expert", optional=True), "weight": resolved.column("weight", optional=True)}
@@ -498,7 +498,7 @@ def read_comparisons(
         left, right = (id_texts(part.frame[c], f"{c} item", part.source) for c in ("left", "right"))
         return OutcomeColumn(part.frame["winner"].cast(pl.String), left, right)
 
-    def take(table: Table) -> TablePart:
+    def take(table: TableFile) -> TablePart:
         part, form = columns_of(table)
         frame = part.frame
         if "loser" in form:
@@ -617,7 +617,7 @@ def read_labels(
         if all(qrels) and duplicates == "error" and null_values is None:
             return read_qrels(files)
 
-    def take(table: Table) -> TablePart:
+    def take(table: TableFile) -> TablePart:
         resolved = ResolvedColumns(table, request)
         if not request.columns and not table.header and is_qrels(Head.of(table.path)):
             roles: dict[str, int | None] = {"instance": 0, "item": 2, "label": 3}
@@ -650,7 +650,7 @@ def read_feature_table(path: PathLike | Iterable[PathLike], *, columns: Columns 
     files = expand(path)
     names: list[list[str]] = []
 
-    def take(table: Table) -> TablePart:
+    def take(table: TableFile) -> TablePart:
         resolved = ResolvedColumns(table, request)
         roles = {
             "instance": resolved.column("instance", ALIASES["instance"], optional=True),
@@ -687,7 +687,7 @@ def read_consensus(path: PathLike | Iterable[PathLike], *, columns: Columns | No
     request = ColumnRequest("read_consensus", columns, ("item", "score", *optional), None)
     files = expand(path)
 
-    def take(table: Table) -> TablePart:
+    def take(table: TableFile) -> TablePart:
         resolved = ResolvedColumns(table, request)
         roles = {
             "instance": resolved.column("instance", ALIASES["instance"], optional=True),
@@ -762,7 +762,7 @@ def read_rankings(
     files = expand(path)
     guessed: list[tuple[str, int, int]] = []
 
-    def take(table: Table) -> TablePart:
+    def take(table: TableFile) -> TablePart:
         resolved = ResolvedColumns(table, request)
         chosen = layout or guess_layout(resolved, experts)
         if chosen == "long":
@@ -788,9 +788,8 @@ def read_rankings(
     out = tables.preferences()
     if layout is None and guessed:
         chosen, n, m = guessed[0]
-        more = f" and {len(files) - 1} more" if len(files) > 1 else ""
         warn(
-            f"{files[0]}{more}: read as layout {chosen!r}, {n} experts in {experts} and {m} "
+            f"{first_of(files)}: read as layout {chosen!r}, {n} experts in {experts} and {m} "
             f"{'items' if chosen == 'ranks' else 'positions'}. Pass layout={chosen!r} (--format {chosen}) to say so.",
             DataWarning,
         )
@@ -833,7 +832,7 @@ def long_rankings(
     declared, words = _parse_missing(missing, null_values, owner)
     request = ColumnRequest(owner, columns, ("expert", "item", "rank", "weight", "missing"), instance)
 
-    def take(table: Table) -> TablePart:
+    def take(table: TableFile) -> TablePart:
         return _long_ranks(ResolvedColumns(table, request), instance_from, words, declared)
 
     return LongTables(expand(path), take, request, header, file_type, "rank", duplicates, below=declared == "below")

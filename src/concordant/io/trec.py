@@ -52,7 +52,7 @@ from concordant.io._files import (
 from concordant.io._row_sources import RowSource
 from concordant.io._sniff import is_qrels, is_run
 from concordant.io._tables import is_number
-from concordant.io.blocks import fingerprint
+from concordant.io.blocks import file_fingerprints
 from concordant.io.formats import check_options, register_format
 from concordant.kernels.lists import offsets_of, ranges
 
@@ -214,7 +214,7 @@ class RunReader:
     def job(self) -> dict[str, Any]:
         """Return a description of files and options."""
         how = [self._kind, self._expert_from, self._duplicates, self._separator, self._below]
-        return {"format": "trec", "version": __version__, "how": how, "files": fingerprint(self.files)}
+        return {"format": "trec", "version": __version__, "how": how, "files": file_fingerprints(self.files)}
 
     def state(self) -> list[list[Any]]:
         """Return the first row of every file read, and whether its ranks count from 0."""

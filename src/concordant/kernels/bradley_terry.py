@@ -249,11 +249,14 @@ def fill_hessian(
 
 
 @jit
-def _cholesky_solve(table: Any, m: int, columns: Any, base: int) -> None:
-    """Solve the system of an m x m table (its upper triangle) for columns[:, base : base + m] in place, by Cholesky."""
+def _sparse_cholesky_solve(table: Any, m: int, columns: Any, base: int) -> None:
+    """Solve the system of an m x m table (its upper triangle) for columns[:, base : base + m] in place, by Cholesky.
+
+    `linear_systems.cholesky_solve` refuses singular tables; this one skips zeros and leaves items without information
+    where they are.
+    """
     for k in range(m):
         pivot = table[k * m + k]
-        # An item about which there is no information stays where it is.
         root = np.sqrt(pivot) if pivot > 1e-300 else 1.0
         for j in range(k, m):
             table[k * m + j] /= root
@@ -288,7 +291,7 @@ def solve_small(pairs: Any, edges: Any, which: Any, weight: Any, prior: Any, col
         n = which[k]
         base, m = offsets[n], offsets[n + 1] - offsets[n]
         fill_hessian(pairs, (starts[n], starts[n + 1]), weight, base, m, prior[n], True, table)
-        _cholesky_solve(table, m, columns, base)
+        _sparse_cholesky_solve(table, m, columns, base)
 
 
 @jit
@@ -353,7 +356,7 @@ def newton_small(
             value_before = value
             step[0, base:end] = gradient[base:end]
             fill_hessian(pairs, ends, weight, base, m, prior[n], True, table)
-            _cholesky_solve(table, m, step, base)
+            _sparse_cholesky_solve(table, m, step, base)
             moved = 0.0
             for i in range(base, end):
                 moved = max(moved, abs(step[0, i]))
@@ -637,7 +640,7 @@ def list_gradients(
 ) -> tuple[Floats, Floats]:
     """Return the gradient of every list's log-likelihood, at weight 1, and its information.
 
-    `lists` are values, slots and offsets as in `from_lists`; the lists from ends[0] to ends[1] belong to the instance.
+    `lists` are values, slots and offsets as in `count_list_pairs`; lists ends[0] to ends[1] belong to the instance.
     """
     base, m = slots[0], slots[1] - slots[0]
     out, information = np.zeros((ends[1] - ends[0], m + 2)), np.zeros((ends[1] - ends[0], m))

@@ -9,8 +9,7 @@ instances nor of their items matters; the same draws kept fixed give an objectiv
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +18,8 @@ from concordant.arrays import Codes, Floats, Ints
 from concordant.kernels.jit import jit
 from concordant.kernels.lists import offsets_of
 from concordant.kernels.permutation_dp import expected, workspace_for
-from concordant.kernels.splitmix64 import STEP, mixed, scrambled
+from concordant.kernels.random_draws import hash_state, uniform_below
+from concordant.kernels.splitmix64 import STEP, scrambled
 
 __all__ = [
     "MetricTarget",
@@ -37,8 +37,6 @@ __all__ = [
 ]
 
 Seeds = NDArray[np.uint64]
-
-_S32 = np.uint64(32)
 
 
 class SamplingPools(NamedTuple):
@@ -185,16 +183,6 @@ def _turn(number: int) -> np.uint64:
     return np.uint64(scrambled(np.array([number], dtype=np.uint64))[0])
 
 
-# The same for one number at a time.
-_mixed: Callable[[np.uint64], np.uint64] = jit(cast(Any, mixed))
-
-
-@jit
-def _below(state: np.uint64, n: int) -> int:
-    """Return a number from 0 to n − 1 from the high half of the scrambled state; n < 2^32."""
-    return int(((_mixed(state) >> _S32) * np.uint64(n)) >> _S32)
-
-
 @jit
 def _draw(
     slot: Ints, group: Ints, first: int, last: int, epsilon: int, state: np.uint64, item: Ints
@@ -216,14 +204,14 @@ def _draw(
                 run = first + k
             elif k < runs:
                 state += STEP
-                run = first + _below(state, runs)
+                run = first + uniform_below(state, runs)
             else:
                 run = -1
             state += STEP
             if run >= 0:
-                at = group[run] + _below(state, group[run + 1] - group[run])
+                at = group[run] + uniform_below(state, group[run + 1] - group[run])
             else:
-                at = a + _below(state, b - a)
+                at = a + uniform_below(state, b - a)
             known = False
             for i in range(k):
                 known |= item[i] == at or (runs > epsilon and group[run] <= item[i] < group[run + 1])
@@ -336,7 +324,7 @@ def _sgd_pass(
     size = 1.0
     for at in range(len(order)):
         n = order[at]
-        state = _mixed(seeds[n] ^ turn)
+        state = hash_state(seeds[n] ^ turn)
         for _ in range(n_samples):
             m, state = _draw(slot, group, runs[n], runs[n + 1], epsilon, state, item)
             if sliced:
@@ -441,7 +429,7 @@ def sgd_pass(
                 order,
                 *pools,
                 seeds,
-                np.uint64(_mixed(np.uint64(number))),
+                np.uint64(hash_state(np.uint64(number))),
                 starts,
                 block,
                 X,
@@ -489,7 +477,7 @@ def _draw_many(
     t = 0
     for at in range(len(instances)):
         n = instances[at]
-        state = _mixed(seeds[n] ^ turn)
+        state = hash_state(seeds[n] ^ turn)
         # Where all items fit there is only one draw.
         draws = 1 if group[runs[n + 1]] - group[runs[n]] <= epsilon else n_samples
         for _ in range(draws):
@@ -513,7 +501,7 @@ def draw_samples(
     lengths = np.empty(int(draws.sum()), dtype=np.int64)
     item = np.empty((len(lengths), epsilon), dtype=np.int64)
     with np.errstate(over="ignore"):
-        turn = np.uint64(_mixed(np.uint64(number)))
+        turn = np.uint64(hash_state(np.uint64(number)))
         _draw_many(instances, *pools, seeds, turn, epsilon, n_samples, lengths, item)
     sample_starts = offsets_of(draws)
     flat = item[np.arange(epsilon) < lengths[:, None]]

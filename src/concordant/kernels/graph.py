@@ -119,7 +119,9 @@ def _union(tail: Any, head: Any, n: int) -> Any:
 def strong_components(tail: NDArray[Any], head: NDArray[Any], n: int) -> Codes:
     """Return the number of the strongly connected component of each of n nodes.
 
-    Components are numbered in reverse topological order: no edge leads to a component of a larger number.
+    Components are numbered in reverse topological order: no edge leads to a component of a larger number. SciPy's
+    `connected_components` promises no order, and `kemeny.dense_components` takes a table of all pairs, which millions
+    of nodes do not allow.
 
     >>> strong_components(np.array([0, 1, 1]), np.array([1, 0, 2]), 4).tolist()
     [1, 1, 0, 2]

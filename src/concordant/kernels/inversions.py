@@ -6,6 +6,7 @@ import numpy as np
 
 from concordant.arrays import Codes, Floats, Ints
 from concordant.kernels.lists import list_ids, offsets_of
+from concordant.kernels.ratios import ratio
 
 __all__ = ["inversions", "order_agreement", "pair_balance", "tau_b", "tied_pairs"]
 
@@ -121,5 +122,4 @@ def tau_b(net: Floats | Ints, first: Floats | Ints, second: Floats | Ints) -> Fl
     [0.33, nan]
     """
     below = np.sqrt(np.asarray(first, dtype=np.float64) * second)
-    out: Floats = np.divide(net, below, out=np.full(len(below), np.nan), where=below > 0)
-    return np.clip(out, -1.0, 1.0)
+    return np.clip(ratio(np.asarray(net), below), -1.0, 1.0)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from concordant.arrays import Floats, Ints
 
-__all__ = ["KemenySolution", "integer_program", "local_search", "ranking_cost", "strong_components", "subset_dp"]
+__all__ = ["KemenySolution", "dense_components", "integer_program", "local_search", "ranking_cost", "subset_dp"]
 
 # A constraint is violated, and a variable is fractional, beyond the tolerance of the solver.
 _SOLVER_TOLERANCE = 1e-6
@@ -40,13 +40,14 @@ def ranking_cost(cost: Floats, order: NDArray[Any]) -> float:
     return float(np.triu(cost[np.ix_(order, order)], 1).sum())
 
 
-def strong_components(beats: NDArray[np.bool_]) -> Ints:
+def dense_components(beats: NDArray[np.bool_]) -> Ints:
     """Return the number of each item's strongly connected component in the graph i -> j where beats[i, j].
 
     Numbers follow the arrows: an arrow between two components leads from the lower number to the higher. O(n²) in
-    machine words of 30 bits. Unlike `graph.strong_components` it is not compiled, so that Kemeny does not load Numba.
+    machine words of 30 bits. It stays beside `graph.strong_components` because that one is compiled, and SciPy's takes
+    long to import: Kemeny of a few items needs neither.
 
-    >>> strong_components(np.array([[0, 1, 0], [0, 0, 1], [0, 1, 0]], dtype=bool)).tolist()
+    >>> dense_components(np.array([[0, 1, 0], [0, 0, 1], [0, 1, 0]], dtype=bool)).tolist()
     [0, 1, 1]
     """
     n = len(beats)

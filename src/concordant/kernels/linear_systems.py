@@ -9,7 +9,10 @@ import numpy as np
 from concordant.arrays import Floats
 from concordant.kernels.jit import jit
 
-__all__ = ["cholesky_solve", "conjugate_gradients"]
+__all__ = ["SMALL_SYSTEM", "cholesky_solve", "conjugate_gradients", "solve_positive_definite"]
+
+# Systems up to this size are solved by our own Cholesky: starting the threads of a library takes longer.
+SMALL_SYSTEM = 128
 
 
 @jit
@@ -44,6 +47,24 @@ def cholesky_solve(matrix: Floats, right: Floats) -> bool:
         for k in range(columns):
             right[i, k] /= matrix[i, i]
     return True
+
+
+def solve_positive_definite(matrix: Floats, right: Floats) -> Floats | None:
+    """Return matrix⁻¹ · right for a symmetric matrix, or None where it is not positive definite.
+
+    >>> solve_positive_definite(np.array([[2.0, 1.0], [1.0, 2.0]]), np.array([[3.0], [3.0]])).round(12).tolist()
+    [[1.0], [1.0]]
+    """
+    if len(matrix) <= SMALL_SYSTEM:
+        out = np.array(right, order="C")
+        return out if cholesky_solve(matrix.copy(), out) else None
+    from scipy.linalg import cho_factor, cho_solve
+
+    try:
+        factor = cho_factor(matrix, lower=True, check_finite=False)
+    except np.linalg.LinAlgError:
+        return None
+    return np.asarray(cho_solve(factor, right, check_finite=False), dtype=np.float64)
 
 
 def conjugate_gradients(

@@ -59,6 +59,29 @@ def boundaries(offsets: Ints, n: int) -> NDArray[np.bool_]:
     return first
 
 
+def list_sums(values: NDArray[Any], offsets: Ints) -> NDArray[Any]:
+    """Return the sum of the values of every list, 0 for an empty one.
+
+    >>> list_sums(np.array([1.0, 2.0, 5.0]), np.array([0, 2, 2, 3])).tolist()
+    [3.0, 0.0, 5.0]
+    """
+    return _reduced(np.add, values, offsets)
+
+
+def list_maxima(values: NDArray[Any], offsets: Ints) -> NDArray[Any]:
+    """Return the largest value of every list, 0 for an empty one."""
+    return _reduced(np.maximum, values, offsets)
+
+
+def _reduced(function: np.ufunc, values: NDArray[Any], offsets: Ints) -> NDArray[Any]:
+    out = np.zeros(len(offsets) - 1, dtype=values.dtype)
+    # `reduceat` would give an empty list the value of the next one.
+    full = np.flatnonzero(offsets[1:] > offsets[:-1])
+    if len(full):
+        out[full] = function.reduceat(values, offsets[full])
+    return out
+
+
 def order_lists(key: NDArray[Any], offsets: Ints) -> Ints:
     """Return row numbers that sort every list by `key` ascending, equal keys in row order.
 

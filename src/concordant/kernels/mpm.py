@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from concordant.arrays import Codes, Floats, Ints
 from concordant.kernels.jit import jit
-from concordant.kernels.linear_systems import cholesky_solve
+from concordant.kernels.linear_systems import solve_positive_definite
 
 __all__ = [
     "SMALL_ITEMS",
@@ -29,7 +29,7 @@ __all__ = [
     "joint_gradients",
     "net_scores",
     "pair_distributions",
-    "solve_positive",
+    "solve_semidefinite",
     "solve_scores",
 ]
 
@@ -439,19 +439,11 @@ def joint_gradients(
         values[n] = value
 
 
-def solve_positive(matrix: Floats, right: Floats) -> Floats:
-    """Return matrix⁻¹ · right for a symmetric matrix that is positive definite up to rounding.
-
-    >>> solve_positive(np.array([[2.0, 1.0], [1.0, 2.0]]), np.array([[3.0], [3.0]])).round(9).tolist()
-    [[1.0], [1.0]]
-    """
-    if len(matrix) <= SMALL_ITEMS:
-        out = np.array(right, order="C")
-        if cholesky_solve(matrix.copy(), out):
-            return out
-        # Singular to working precision: the least-squares solution does not move along the null space.
-        return np.asarray(np.linalg.lstsq(matrix, right, rcond=None)[0])
-    return np.asarray(np.linalg.solve(matrix, right))
+def solve_semidefinite(matrix: Floats, right: Floats) -> Floats:
+    """Return matrix⁻¹ · right for a symmetric matrix that is positive definite up to rounding."""
+    found = solve_positive_definite(matrix, right)
+    # Singular to working precision: the least-squares solution does not move along the null space.
+    return np.asarray(np.linalg.lstsq(matrix, right, rcond=None)[0]) if found is None else found
 
 
 class PairDistributions(NamedTuple):
@@ -491,7 +483,7 @@ class PairDistributions(NamedTuple):
         diagonal = weight @ self.both
         stiff = float(diagonal.mean())
         if 3 * lists + 1 > m // 4:
-            return solve_positive(self.curvature(weight) + stiff / m, right)
+            return solve_semidefinite(self.curvature(weight) + stiff / m, right)
         root = np.sqrt(weight)
         sides = np.concatenate([part * root[:, None] for part in (self.up, self.down, self.rho)] + [np.ones((1, m))]).T
         core = np.zeros((3 * lists + 1, 3 * lists + 1))

@@ -7,31 +7,33 @@ not written out. Every sum is the same to the last bit in any order of its terms
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from concordant.arrays import Codes, Floats, Ints
+from concordant.arrays import Bools, Codes, Floats, Ints
 from concordant.kernels.jit import jit
-from concordant.kernels.lists import offsets_of
+from concordant.kernels.lists import list_sums, offsets_of
 from concordant.kernels.pairwise_wins import pair_room, pairs_held
 
 __all__ = [
     "Pairs",
     "add_rows",
-    "from_lists",
+    "count_list_pairs",
     "from_rows",
     "read_only",
     "moved_keys",
     "outcome_counts",
-    "sums",
 ]
 
 # Up to this many items rows are added to a table of all pairs, if there are enough rows for it to pay.
 _TABLE = 4096
 # Types of running counts, narrowest first.
 _COUNT_TYPES: tuple[type[Any], ...] = (np.uint8, np.uint32, np.float64)
+# The two slots of every pair, and its three counts.
+PairColumns: TypeAlias = "tuple[Codes, Codes, Floats]"
 
 
 class Pairs(NamedTuple):
@@ -223,15 +225,6 @@ def read_only(*arrays: NDArray[Any]) -> tuple[Any, ...]:
     return tuple(out)
 
 
-def sums(values: Floats, starts: Ints) -> Floats:
-    """Return the sum of the values of every instance; 0 where there are none."""
-    out = np.zeros(len(starts) - 1)
-    full = np.flatnonzero(starts[1:] > starts[:-1])
-    if len(full):
-        out[full] = np.add.reduceat(values, starts[full])
-    return out
-
-
 def _grid(bound: Floats) -> Floats:
     """Return the number to add and subtract so that terms are rounded to a grid on which all their sums are exact."""
     # Adding 1.5 * 2**e rounds to multiples of 2**(e - 52), where the bound of any sum is below 2**e.
@@ -266,9 +259,47 @@ def from_rows(
     edges = read_only(row_starts, offsets)
     if _is_collapsed(columns, ordered):
         return Pairs(columns[0], columns[1], columns[2], columns[3], columns[4], row_starts, offsets)
-    grids = _grid(sum((sums(c, row_starts) for c in columns[2:]), np.zeros(n)))
+    grids = _grid(sum((list_sums(c, row_starts) for c in columns[2:]), np.zeros(n)))
     dense = (sizes <= _TABLE) & (sizes * sizes <= np.maximum(8 * rows, 1 << 14)) & (not ordered)
-    parts: list[tuple[Codes, Codes, Floats]] = []
+
+    def count(ends: tuple[int, int], out: PairColumns, starts: Ints) -> None:
+        _count_rows(columns, edges, grids, ends, out, starts)
+
+    def rows_of(k: int) -> tuple[NDArray[Any], ...]:
+        return tuple(c[int(row_starts[k]) : int(row_starts[k + 1])] for c in columns)
+
+    most = np.minimum(rows, sizes * (sizes - 1) // 2)
+    return _collect_pairs(dense, most, count, rows_of, grids, offsets, ordered)
+
+
+def _collect_pairs(
+    dense: Bools,
+    most: Ints,
+    count: Callable[[tuple[int, int], PairColumns, Ints], None],
+    rows_of: Callable[[int], tuple[NDArray[Any], ...]],
+    grids: Floats,
+    offsets: Ints,
+    ordered: bool = False,
+) -> Pairs:
+    """Return the pairs of all instances: of dense ones from tables of all pairs, of the others from sorted rows.
+
+    Parameters
+    ----------
+    dense : bool[N]
+        Which instances are counted in tables; consecutive ones are counted in one call.
+    most : int64[N]
+        The most pairs that an instance can have.
+    count : callable
+        Counts the instances ends[0] to ends[1] in tables and writes their pairs.
+    rows_of : callable
+        Returns the rows of an instance: two slots and three counts.
+    grids, offsets
+        The grid of every instance, and where its slots begin.
+    ordered : bool
+        Whether (i, j) and (j, i) are two pairs.
+    """
+    n, sizes = len(dense), np.diff(offsets)
+    parts: list[PairColumns] = []
     found = np.zeros(n, dtype=np.int64)
     k = 0
     while k < n:
@@ -276,21 +307,24 @@ def from_rows(
         if dense[k]:
             while end < n and dense[end]:
                 end += 1
-            room = int(np.minimum(rows[k:end], sizes[k:end] * (sizes[k:end] - 1) // 2).sum())
-            out = np.empty(room, np.int32), np.empty(room, np.int32), np.empty((3, room))
+            out = _pair_columns(int(most[k:end].sum()))
             starts = np.zeros(end - k + 1, dtype=np.int64)
-            _count_rows(columns, edges, grids, (k, end), out, starts)
+            count((k, end), out, starts)
             found[k:end] = np.diff(starts)
-            parts.append((out[0][: starts[-1]], out[1][: starts[-1]], out[2][:, : starts[-1]]))
+            used = int(starts[-1])
         else:
-            own = tuple(c[int(row_starts[k]) : int(row_starts[k + 1])] for c in columns)
+            own = rows_of(k)
             order, begins = _sort_rows(own[0], own[1], int(offsets[k]), int(sizes[k]), ordered)
-            room = len(begins) - 1
-            out = np.empty(room, np.int32), np.empty(room, np.int32), np.empty((3, room))
-            found[k] = _merge_rows(own, order, begins, float(grids[k]), ordered, out)
-            parts.append((out[0][: found[k]], out[1][: found[k]], out[2][:, : found[k]]))
+            out = _pair_columns(len(begins) - 1)
+            used = found[k] = _merge_rows(own, order, begins, float(grids[k]), ordered, out)
+        parts.append((out[0][:used], out[1][:used], out[2][:, :used]))
         k = end
     return _joined(parts, offsets_of(found), offsets)
+
+
+def _pair_columns(size: int) -> PairColumns:
+    """Return room for pairs: two slots and three counts of each."""
+    return np.empty(size, np.int32), np.empty(size, np.int32), np.empty((3, size))
 
 
 @jit
@@ -390,7 +424,7 @@ def moved_keys(keys: Ints, moved: Codes) -> Ints:
     return keys
 
 
-def _joined(parts: list[tuple[Codes, Codes, Floats]], starts: Ints, offsets: Ints) -> Pairs:
+def _joined(parts: list[PairColumns], starts: Ints, offsets: Ints) -> Pairs:
     """Concatenate the pairs of consecutive instances."""
     if len(parts) == 1:
         first, second, counts = parts[0]
@@ -462,7 +496,7 @@ def _list_rows(lists: Any, binary: bool, with_ties: bool, ends: Any, out: Any) -
     return place
 
 
-def from_lists(
+def count_list_pairs(
     value: Floats,
     slot: Codes,
     list_offsets: Ints,
@@ -479,7 +513,7 @@ def from_lists(
     of m items costs m²/2 additions to a table of all pairs; with thousands of items and short lists, pairs are written
     out and sorted instead. The sums are the same in any order of lists and rows.
 
-    >>> p = from_lists(
+    >>> p = count_list_pairs(
     ...     np.array([1.0, 2.0, 4.0]),
     ...     np.arange(3, dtype=np.int32),
     ...     np.array([0, 3]),
@@ -490,7 +524,6 @@ def from_lists(
     >>> p.n_left.tolist()
     [1.0, 3.0, 2.0]
     """
-    n = len(offsets) - 1
     lengths = np.diff(list_offsets)
     w = np.ones(len(lengths)) if weight is None else weight
     held, sizes = pairs_held(list_offsets, list_starts), np.diff(offsets)
@@ -501,36 +534,20 @@ def from_lists(
         starts = list_offsets[:-1][full]
         reach[full] = np.maximum.reduceat(value, starts) - np.minimum.reduceat(value, starts)
         reach = np.maximum(reach, 1.0) if ties else reach
-    grids = _grid(sums(w * reach * lengths * np.maximum(lengths - 1, 0) / 2, list_starts))
+    grids = _grid(list_sums(w * reach * lengths * np.maximum(lengths - 1, 0) / 2, list_starts))
     columns, edges = read_only(value, slot, list_offsets, w), read_only(list_starts, offsets)
     dense = (sizes <= _TABLE) | (held > sizes * sizes // 8)
-    parts: list[tuple[Codes, Codes, Floats]] = []
-    found = np.zeros(n, dtype=np.int64)
-    k = 0
-    while k < n:
-        end = k + 1
-        if dense[k]:
-            while end < n and dense[end]:
-                end += 1
-            size = int(room[k:end].sum())
-            out = np.empty(size, np.int32), np.empty(size, np.int32), np.empty((3, size))
-            begins = np.zeros(end - k + 1, dtype=np.int64)
-            _count_lists(columns, edges, grids, binary, ties, (k, end), out, begins)
-            found[k:end] = np.diff(begins)
-            parts.append((out[0][: begins[-1]], out[1][: begins[-1]], out[2][:, : begins[-1]]))
-        else:
-            size = int(held[k])
-            left, right, counts = np.empty(size, np.int32), np.empty(size, np.int32), np.empty((3, size))
-            ends = (int(list_starts[k]), int(list_starts[k + 1]))
-            used = _list_rows(columns, binary, ties, ends, (left, right, counts))
-            own = read_only(left[:used], right[:used], counts[0, :used], counts[1, :used], counts[2, :used])
-            order, begins = _sort_rows(own[0], own[1], int(offsets[k]), int(sizes[k]), False)
-            size = len(begins) - 1
-            out = np.empty(size, np.int32), np.empty(size, np.int32), np.empty((3, size))
-            found[k] = _merge_rows(own, order, begins, float(grids[k]), False, out)
-            parts.append((out[0][: found[k]], out[1][: found[k]], out[2][:, : found[k]]))
-        k = end
-    return _joined(parts, offsets_of(found), offsets)
+
+    def count(ends: tuple[int, int], out: PairColumns, starts: Ints) -> None:
+        _count_lists(columns, edges, grids, binary, ties, ends, out, starts)
+
+    def rows_of(k: int) -> tuple[NDArray[Any], ...]:
+        left, right, counts = _pair_columns(int(held[k]))
+        ends = (int(list_starts[k]), int(list_starts[k + 1]))
+        used = _list_rows(columns, binary, ties, ends, (left, right, counts))
+        return read_only(left[:used], right[:used], counts[0, :used], counts[1, :used], counts[2, :used])
+
+    return _collect_pairs(dense, room, count, rows_of, grids, offsets)
 
 
 def outcome_counts(pairs: Pairs) -> tuple[Floats, Floats, Floats]:

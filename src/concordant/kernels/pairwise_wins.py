@@ -20,12 +20,12 @@ __all__ = [
     "Ballots",
     "Tile",
     "ballots",
-    "compare",
     "listed_pairs",
     "merge_order",
     "pair_matrix",
     "pair_outcomes",
     "pair_room",
+    "pair_weights",
     "pairs_held",
     "sparse",
     "tile_outcomes",
@@ -112,7 +112,7 @@ def tiles(n: int, whole: bool = False) -> list[Tile]:
     ]
 
 
-def compare(votes: Ballots, tile: Tile, ties_against: bool = False) -> tuple[NDArray[Any], NDArray[Any]]:
+def pair_weights(votes: Ballots, tile: Tile, ties_against: bool = False) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return, for the pairs (i, j) of a tile, the weight of the lists for i against j and of those for j against i.
 
     With `ties_against` a list that ties the two counts among the latter.
@@ -129,7 +129,7 @@ def tile_outcomes(votes: Ballots, tile: Tile, least: float) -> tuple[Ints, Ints,
 
     One item beats another when it is ahead by more than `least`. The pairs of a tile's first square belong to its rows.
     """
-    ahead, behind = compare(votes, tile)
+    ahead, behind = pair_weights(votes, tile)
     if least:
         margin = ahead - behind
         won, lost = margin > least, margin < -least

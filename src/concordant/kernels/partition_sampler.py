@@ -7,8 +7,6 @@ by where it stands.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any, cast
 
 import numpy as np
 
@@ -16,30 +14,15 @@ from concordant.arrays import Floats, Ints
 from concordant.kernels.elementary_symmetric import approximate_stage, choose_tilt, exact_stage
 from concordant.kernels.jit import jit
 from concordant.kernels.plackett_luce import Marks
-from concordant.kernels.splitmix64 import STEP, Keys, mixed
+from concordant.kernels.random_draws import hash_state, uniform, uniform_below
+from concordant.kernels.splitmix64 import STEP, Keys
 
 __all__ = ["GIBBS", "METROPOLIS", "draw_partitions", "run_chain", "sampled_lists"]
 
 GIBBS, METROPOLIS = 0, 1
 
-_S11, _S32 = np.uint64(11), np.uint64(32)
-_UNIT = 2.0**-53
 # Up to so many items a stage is added up exactly where only its value is asked for.
 _EXACT = 64
-
-_mixed: Callable[[np.uint64], np.uint64] = jit(cast(Any, mixed))
-
-
-@jit
-def _uniform(state: np.uint64) -> float:
-    """Return a number from [0, 1)."""
-    return float(_mixed(state) >> _S11) * _UNIT
-
-
-@jit
-def _below(state: np.uint64, n: int) -> int:
-    """Return a number from 0 to n − 1; n < 2^32."""
-    return int(((_mixed(state) >> _S32) * np.uint64(n)) >> _S32)
 
 
 @jit
@@ -48,7 +31,7 @@ def _shuffle_in(order: Ints, m: int, state: np.uint64) -> np.uint64:
     n = len(order)
     for t in range(m):
         state += STEP
-        u = t + _below(state, n - t)
+        u = t + uniform_below(state, n - t)
         order[t], order[u] = order[u], order[t]
     return state
 
@@ -71,7 +54,7 @@ def _sweep(f: Floats, held: Marks, size: int, state: np.uint64) -> tuple[int, np
         if others > 0:
             gain = (without + f[i]) / (others + 1) - without / others
             odds = math.exp(-abs(gain))
-            take = _uniform(state) * (1.0 + odds) < (1.0 if gain >= 0.0 else odds)
+            take = uniform(state) * (1.0 + odds) < (1.0 if gain >= 0.0 else odds)
         held[i] = 1 if take else 0
         size = others + 1 if take else others
         total = without + f[i] if take else without
@@ -93,7 +76,7 @@ def _propose(f: Floats, held: Marks, size: int, printed: bool, order: Ints, stat
         if held[i]:
             now += f[i]
     state += STEP
-    m = 1 + _below(state, n)
+    m = 1 + uniform_below(state, n)
     state = _shuffle_in(order, m, state)
     then = 0.0
     for t in range(m):
@@ -103,7 +86,7 @@ def _propose(f: Floats, held: Marks, size: int, printed: bool, order: Ints, stat
         # Subsets of a size with many are each offered less often.
         gain += _log_ways(n, m) - _log_ways(n, size)
     state += STEP
-    if gain >= 0.0 or _uniform(state) < math.exp(gain):
+    if gain >= 0.0 or uniform(state) < math.exp(gain):
         held[:] = 0
         for t in range(m):
             held[order[t]] = 1
@@ -195,7 +178,7 @@ def sampled_lists(
         a, b = offsets[n], offsets[n + 1]
         value[n] = 0.0
         gradient[a:b] = 0.0
-        own = _mixed(key[n] ^ turn)
+        own = hash_state(key[n] ^ turn)
         while a < b:
             end = a + 1
             while end < b and mark[end] == 0:
@@ -210,7 +193,7 @@ def sampled_lists(
                 order[t] = t
                 share[t] = 0.0
             # What is left says which stage it is.
-            state = _mixed(own + STEP * np.uint64(left))
+            state = hash_state(own + STEP * np.uint64(left))
             run_chain(centred[:left], held[:left], kind, printed, n_samples, state, order[:left], share[:left])
             if left <= _EXACT:
                 value[n] -= exact_stage(score[a:b], False, law[: left + 1], share[:0], share[:0])
@@ -232,7 +215,7 @@ def _even_size(n: int, state: np.uint64) -> tuple[int, np.uint64]:
         for i in range(n):
             if i % 64 == 0:
                 state += STEP
-                bits = _mixed(state)
+                bits = hash_state(state)
             size += int((bits >> np.uint64(i % 64)) & np.uint64(1))
     return size, state
 
@@ -241,7 +224,7 @@ def _even_size(n: int, state: np.uint64) -> tuple[int, np.uint64]:
 def _any_size(law: Floats, total: float, state: np.uint64) -> tuple[int, np.uint64]:
     """Return a size drawn with odds exp(law), and the next state; `total` is the logarithm of their sum."""
     state += STEP
-    left = _uniform(state)
+    left = uniform(state)
     last = 0
     for m in range(1, len(law)):
         if law[m] > -np.inf:
@@ -273,7 +256,7 @@ def _members(f: Floats, m: int, p: Floats, held: Marks, state: np.uint64) -> np.
         size = 0
         for i in range(n):
             state += STEP
-            take = _uniform(state) < p[i]
+            take = uniform(state) < p[i]
             held[i] = 1 if take else 0
             size += 1 if take else 0
     return state
@@ -289,7 +272,7 @@ def _chosen(f: Floats, m: int, order: Ints, held: Marks, state: np.uint64) -> np
     for i in range(n):
         total += math.exp(f[i] - high)
     state += STEP
-    left = _uniform(state) * total
+    left = uniform(state) * total
     first = 0
     for i in range(n):
         worth = math.exp(f[i] - high)

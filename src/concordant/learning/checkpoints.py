@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from concordant.base.contract import Aggregator
     from concordant.execution.blocks import Blocks
 
-__all__ = ["CheckpointFile", "StepCheckpoint", "checkpoint", "fingerprint"]
+__all__ = ["CheckpointFile", "StepCheckpoint", "checkpoint", "fit_fingerprint"]
 
 FitInput: TypeAlias = "Container | Blocks | None"
 
@@ -136,7 +136,7 @@ class CheckpointFile:
     @cached_property
     def _header(self) -> dict[str, Any]:
         owner, parts, more = self._fit
-        return {"method": owner.name, "fit": fingerprint(owner, parts, more)}
+        return {"method": owner.name, "fit": fit_fingerprint(owner, parts, more)}
 
     @property
     def due(self) -> bool:
@@ -260,7 +260,7 @@ class StepCheckpoint:
             self._state = None
 
 
-def fingerprint(owner: Aggregator, parts: Sequence[FitInput], more: Sequence[NDArray[Any]] = ()) -> str:
+def fit_fingerprint(owner: Aggregator, parts: Sequence[FitInput], more: Sequence[NDArray[Any]] = ()) -> str:
     """Return a hash of everything a fit depends on."""
     digest = hashlib.blake2b(digest_size=16)
     digest.update(json.dumps(owner.get_params(), sort_keys=True, default=repr).encode())

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from concordant.arrays import Floats, Ints
-from concordant.data.container import Container
+from concordant.data.container import Container, counted
 from concordant.data.streams import id_hash
 from concordant.errors import ConvergenceWarning, DataError, DataWarning, FormatError, KindError
 from concordant.execution import (
@@ -301,7 +301,7 @@ def _plan(
         raise KindError(f"{name} learns from blocks with a validation part to choose by. Pass validation=.")
     if labels is None or len(usable) < FEWEST_FOR_VALIDATION:
         owner._warn(
-            f"{name} learns from {len(usable)} instance{'s' if len(usable) != 1 else ''}, too few to hold any out: "
+            f"{name} learns from {counted(len(usable), 'instance')}, too few to hold any out: "
             "nothing is chosen, and the last pass is kept.",
             DataWarning,
         )

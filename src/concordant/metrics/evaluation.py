@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from concordant.arrays import Codes, Floats, Ints
 from concordant.data.consensus import Consensus
+from concordant.data.container import counted
 from concordant.data.index import Slots, Texts, as_ids, freeze
 from concordant.data.labels import Labels
 from concordant.errors import (
@@ -178,8 +179,7 @@ class Evaluation:
     @property
     def legend(self) -> str:
         """Number of instances and convention, as one line of text."""
-        n = len(self)
-        over = f"{n:,} instance{'s' if n != 1 else ''}"
+        over = counted(len(self), "instance")
         if self.folds is not None:
             over = f"mean of {self.n_folds} folds, {over}"
         relevant = f", relevant from label {self.rel:g}"

@@ -24,6 +24,7 @@ from concordant._registry import Registry
 from concordant.arrays import Codes, Floats, Ints
 from concordant.errors import DataError, ParameterError
 from concordant.kernels.lists import boundaries, by_length, list_ids, offsets_of, order_lists, ranges
+from concordant.kernels.ratios import ratio
 
 __all__ = [
     "AP",
@@ -296,9 +297,7 @@ def _count_up(offsets: Ints) -> Ints:
 
 def _ratio(above: NDArray[Any], below: NDArray[Any]) -> Floats:
     """Return above / below, 0 where below is 0: metrics are 0 for instances without relevant items."""
-    out = np.zeros(len(above), dtype=np.float64)
-    np.divide(above, below, out=out, where=below > 0)
-    return out
+    return ratio(above, below, 0.0)
 
 
 def place_items(
@@ -603,7 +602,7 @@ class MeanNDCG(Metric):
         out = np.zeros(len(ranked), dtype=np.float64)
         for instances, cells in by_length(starts):
             found, best = (np.cumsum(row[cells], axis=1) for row in terms)
-            ndcg = np.divide(found, best, out=np.zeros_like(found), where=best > 0)
+            ndcg = _ratio(found, best)
             # cumsum adds one after the other, so the bits do not depend on how many instances are in the
             # block.
             out[instances] = np.cumsum(ndcg, axis=1)[:, -1] / cells.shape[1]

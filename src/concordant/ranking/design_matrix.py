@@ -13,6 +13,7 @@ import numpy as np
 
 from concordant.arrays import Floats, Ints
 from concordant.execution import map_instances, without_progress
+from concordant.kernels.ratios import ratio
 
 __all__ = ["DesignMatrix", "DenseDesign", "Scaling", "blocks_of_rows", "over_blocks", "reproducible_product"]
 
@@ -134,7 +135,7 @@ class Scaling(NamedTuple):
         mean, deviation = _spread(X, rows)
         if not standardise:
             return cls(np.zeros(len(mean)), np.ones(len(mean)), mean)
-        return cls(mean, np.divide(1.0, deviation, out=np.zeros(len(mean)), where=deviation > 0), mean)
+        return cls(mean, ratio(1.0, deviation, 0.0), mean)
 
     def standardised(self, X: Floats, rows: Ints | None = None, columns: Ints | None = None) -> Floats:
         """Return the scaled features, of some of the rows and in another order of columns where asked for."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from concordant.arrays import Floats, Ints
 from concordant.errors import ParameterError
 from concordant.kernels.lists import list_ids
+from concordant.kernels.ratios import ratio
 
 if TYPE_CHECKING:
     from concordant.metrics.ranking import Metric
@@ -57,14 +57,14 @@ def metric_terms(
         alike = np.bincount(offsets[instance] + level, minlength=len(label))
         same = np.bincount(instance, weights=alike * (alike - 1.0), minlength=len(sizes))
         # A step is then about as long as one for NDCG, however many pairs there are.
-        return kernel.PAIRS, np.zeros(len(label)), place, _inverse(np.sqrt(0.5 * (sizes * (sizes - 1.0) - same)))
+        return kernel.PAIRS, np.zeros(len(label)), place, ratio(1.0, np.sqrt(0.5 * (sizes * (sizes - 1.0) - same)), 0.0)
     cutoff: int | None = getattr(metric, "cutoff", None)
     seen = place <= (cutoff or np.inf)
     if metric.name == "ndcg":
         worth, places = exponential_gain(label), seen / np.log2(1.0 + place)
         # Items come by label, so that as they stand they are in the ideal order.
         ideal = worth * places[np.arange(len(worth)) - offsets[instance]]
-        return kernel.PLACES, worth, places, _inverse(np.bincount(instance, weights=ideal, minlength=len(sizes)))
+        return kernel.PLACES, worth, places, ratio(1.0, np.bincount(instance, weights=ideal, minlength=len(sizes)), 0.0)
     if metric.name == "err":
         lmax = max(float(label.max(initial=0.0)), getattr(metric, "lmax", None) or 0.0)
         return kernel.ERR, np.exp2(np.maximum(label, 0.0) - lmax) - np.exp2(-lmax), seen / place, np.ones(len(sizes))
@@ -72,11 +72,10 @@ def metric_terms(
     if metric.name == "p":
         return kernel.PLACES, worth, seen.astype(np.float64), np.full(len(sizes), 1.0 / (cutoff or 1))
     if metric.name == "map":
-        return kernel.AP, worth, seen / place, _inverse(np.bincount(instance, weights=worth, minlength=len(sizes)))
+        return (
+            kernel.AP,
+            worth,
+            seen / place,
+            ratio(1.0, np.bincount(instance, weights=worth, minlength=len(sizes)), 0.0),
+        )
     return kernel.RR, worth, seen / place, np.ones(len(sizes))
-
-
-def _inverse(x: NDArray[Any]) -> Floats:
-    """Return 1 / x, 0 where x is 0."""
-    out: Floats = np.divide(1.0, x, out=np.zeros(len(x)), where=x > 0)
-    return out

@@ -43,8 +43,8 @@ from concordant.errors import (
     KindError,
     NotFittedError,
     ParameterError,
+    Setting,
     listing,
-    setting,
 )
 from concordant.execution.blocks import Blocks
 from concordant.features.expert_features import WeightBlocks, dense_potentials, potentials, weight_blocks
@@ -465,14 +465,15 @@ class Ranker(Aggregator):
             if slots is not None:
                 instance, item = slots.where(row)
                 where = f"item {item!r} of instance {instance!r}"
+            mean = Setting("nan", "mean")
             hint = (
-                f" Pass {setting('nan', 'mean')} to take the mean of what is learned from."
+                f" Pass {mean} to take the mean of what is learned from."
                 if np.isnan(value)
                 else " Features must be finite, or NaN where one is not known."
             )
             raise DataError(
                 f"{type(self).__name__} cannot use feature {names[column]!r} of {where}: it is {value!r}.{hint}"
-            )
+            ).advising(mean)
 
     # From a matrix to scores.
 

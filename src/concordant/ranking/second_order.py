@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from concordant.arrays import Floats, Ints
+from concordant.kernels.ratios import ratio
 from concordant.ranking.design_matrix import blocks_of_rows, reproducible_product
 
 __all__ = ["SelectedProducts", "ProductDesign", "select_products"]
@@ -91,7 +92,7 @@ def select_products(Z: Floats, label: Floats, threshold: float = 0.15, most: int
     # What is left of two equal numbers is rounding.
     variance[variance <= 1e-12 * np.maximum(fourth / max(n, 1), 1e-300)] = 0.0
     spread = np.sqrt(variance * float(y @ y) / max(n, 1))
-    correlation = np.divide(graded / max(n, 1), spread, out=np.zeros((F, F)), where=spread > 0)
+    correlation = ratio(graded / max(n, 1), spread, 0.0)
     a, b = np.triu_indices(F)
     value = correlation[a, b]
     materialised = np.flatnonzero(np.abs(value) > threshold)

@@ -17,6 +17,7 @@ from concordant.data.preferences import Preferences
 from concordant.errors import DataError, KindError, ParameterError
 from concordant.kernels.inversions import inversions, tied_pairs
 from concordant.kernels.lists import offsets_of
+from concordant.kernels.ratios import ratio
 from concordant.report._instances import rank_table
 
 __all__ = ["Agreement", "cluster_order", "expert_agreement", "unordered_pairs"]
@@ -90,12 +91,11 @@ def expert_agreement(votes: Preferences | Comparisons, *, missing: str = "shared
         total[own] += np.where(known, tau, 0.0)
         times[own] += known
         shared[own] += pairs
-    return Agreement(votes.experts.tolist(), _ratio(total, times), shared)
+    return Agreement(votes.experts.tolist(), _bounded_ratio(total, times), shared)
 
 
-def _ratio(above: Floats, below: Floats | Ints) -> Floats:
-    out: Floats = np.divide(above, below, out=np.full(above.shape, np.nan), where=below > 0)
-    return np.clip(out, -1.0, 1.0)
+def _bounded_ratio(above: Floats, below: Floats | Ints) -> Floats:
+    return np.clip(ratio(above, below), -1.0, 1.0)
 
 
 def _matrix_is_faster(m: int, k: int, n_rows: int) -> bool:
@@ -119,7 +119,7 @@ def _tau_by_matrix(table: Floats) -> tuple[Floats, Ints]:
         untied += np.abs(sign).T @ both.astype(np.float32)
     known = (~np.isnan(table)).astype(np.float32)
     common = (known.T @ known).astype(np.int64)
-    return _ratio(agree, np.sqrt(untied * untied.T)), common * (common - 1) // 2
+    return _bounded_ratio(agree, np.sqrt(untied * untied.T)), common * (common - 1) // 2
 
 
 def _tau_by_list(table: Floats) -> tuple[Floats, Ints]:
@@ -151,7 +151,7 @@ def _tau_by_list(table: Floats) -> tuple[Floats, Ints]:
         against = inversions(theirs, offsets_of(n))
         alike = pairs - in_mine - in_theirs + in_both - against
         below = np.sqrt((pairs - in_mine).astype(np.float64) * (pairs - in_theirs))
-        tau[a, a + 1 :] = tau[a + 1 :, a] = _ratio((alike - against).astype(np.float64), below)
+        tau[a, a + 1 :] = tau[a + 1 :, a] = _bounded_ratio((alike - against).astype(np.float64), below)
         shared[a, a + 1 :] = shared[a + 1 :, a] = pairs
     return tau, shared
 
@@ -181,7 +181,9 @@ def _of_comparisons(votes: Comparisons) -> Agreement:
     both = coo_array((heard, (pair, votes.expert)), shape=shape).tocsr().sign()
     untied = (abs(sign).T @ both).toarray()
     shared = (both.T @ both).toarray().astype(np.int64)
-    return Agreement(votes.experts.tolist(), _ratio((sign.T @ sign).toarray(), np.sqrt(untied * untied.T)), shared)
+    return Agreement(
+        votes.experts.tolist(), _bounded_ratio((sign.T @ sign).toarray(), np.sqrt(untied * untied.T)), shared
+    )
 
 
 def cluster_order(tau: Floats) -> Ints:

@@ -19,7 +19,7 @@ from concordant.data.consensus import Consensus
 from concordant.data.preferences import Preferences
 from concordant.errors import ConcordantWarning
 from concordant.report.agreement import expert_agreement
-from concordant.report.consensus_agreement import ConsensusAgreement, consensus_agreement, outcomes_by_expert
+from concordant.report.consensus_agreement import ConsensusAgreement, consensus_agreement, outcome_counts_by_expert
 
 __all__ = ["ExpertCluster", "cluster_experts"]
 
@@ -111,7 +111,7 @@ def _n_statements(votes: Preferences | Comparisons) -> Floats:
     if isinstance(votes, Preferences):
         weight = votes.list_lengths * votes.weights * (votes.list_lengths > 1)
         return np.bincount(votes.list_expert, weights=weight, minlength=votes.n_experts).astype(np.float64)
-    return outcomes_by_expert(votes)
+    return outcome_counts_by_expert(votes)
 
 
 def _ward_clusters(tau: Floats, most: int) -> list[Ints]:

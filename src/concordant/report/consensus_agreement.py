@@ -15,13 +15,14 @@ from concordant.data.consensus import Consensus, rank_scores
 from concordant.data.preferences import Preferences
 from concordant.inference.experts import expert_records, list_agreement
 from concordant.kernels.inversions import pair_balance, tau_b
+from concordant.kernels.ratios import ratio
 
 __all__ = [
     "ConsensusAgreement",
     "consensus_agreement",
     "group_means",
     "leave_one_out_agreement",
-    "outcomes_by_expert",
+    "outcome_counts_by_expert",
     "outlying_experts",
 ]
 
@@ -65,7 +66,7 @@ def consensus_agreement(votes: Preferences | Comparisons, consensus: Consensus) 
     if isinstance(votes, Comparisons):
         records = expert_records(votes, consensus)
         agreement = np.array([np.nan if r["agreement"] is None else r["agreement"] for r in records])
-        said = outcomes_by_expert(votes)
+        said = outcome_counts_by_expert(votes)
         return ConsensusAgreement(
             np.array([r["lists"] for r in records], dtype=np.int64),
             said.astype(np.int64),
@@ -85,10 +86,10 @@ def group_means(values: Floats, group: Codes | Ints, n: int) -> tuple[Floats, In
     known = ~np.isnan(values)
     count = np.bincount(group[known], minlength=n)
     total = np.bincount(group[known], weights=values[known], minlength=n)
-    return np.divide(total, count, out=np.full(n, np.nan), where=count > 0), count
+    return ratio(total, count), count
 
 
-def outcomes_by_expert(votes: Comparisons) -> Floats:
+def outcome_counts_by_expert(votes: Comparisons) -> Floats:
     """Return the number of outcomes (wins, losses and ties) of each expert; empty where experts are not named."""
     if votes.expert is None:
         return np.zeros(0)
@@ -174,7 +175,7 @@ def _leave_one_judge_out(votes: Comparisons) -> ConsensusAgreement:
         return won.astype(np.float64), met.astype(np.float64)
 
     wins, times = sums(np.ones(len(expert), dtype=np.bool_))
-    agreement, said = np.full(k, np.nan), outcomes_by_expert(votes)
+    agreement, said = np.full(k, np.nan), outcome_counts_by_expert(votes)
     for e in np.flatnonzero(said > 0).tolist():
         own = expert == e
         own_wins, own_times = sums(own)

@@ -30,7 +30,7 @@ from concordant.report.consensus_agreement import (
     consensus_agreement,
     group_means,
     leave_one_out_agreement,
-    outcomes_by_expert,
+    outcome_counts_by_expert,
     outlying_experts,
 )
 from concordant.report.data_summary import KINDS, DataSummary, identical_experts, summarise_data
@@ -632,7 +632,7 @@ def _max_agreement(votes: Votes) -> float:
         if votes.expert is None:
             return 1.0
         decided, k = votes.n_left + votes.n_right, votes.n_experts
-        said = outcomes_by_expert(votes)
+        said = outcome_counts_by_expert(votes)
         return float((np.bincount(votes.expert, weights=decided, minlength=k)[said > 0] / said[said > 0]).mean())
     if votes.kind == "rating" or votes.n_lists == 0:
         return 1.0

@@ -19,6 +19,7 @@ from concordant.data.consensus import Consensus
 from concordant.data.labels import Labels
 from concordant.data.preferences import Preferences
 from concordant.errors import DataError, KindError, ParameterError, shorten
+from concordant.kernels.ratios import ratio
 from concordant.metrics.evaluation import Evaluation, precision_at_recall
 from concordant.report._instances import best_slots, rank_table
 from concordant.report._plot_data import (
@@ -397,7 +398,7 @@ def rank_matrix(
 
     # Sort items by the first consensus; without one by mean rank, unranked items last.
     some = (~np.isnan(ranks)).sum(axis=1)
-    mean = np.divide(np.nansum(ranks, axis=1), some, out=np.full(len(items), np.inf), where=some > 0)
+    mean = ratio(np.nansum(ranks, axis=1), some, np.inf)
     first = next(iter(reached.values()), mean)
     rows = np.argsort(np.nan_to_num(first, nan=np.inf), kind="stable")[:limit]
     columns = np.arange(len(experts))

@@ -23,7 +23,7 @@ from concordant.data.consensus import Consensus
 from concordant.data.features import Features
 from concordant.data.index import Texts, freeze
 from concordant.errors import DataError, KindError, ParameterError, listing
-from concordant.metrics.evaluation import Evaluation, combine_folds, evaluate
+from concordant.metrics.evaluation import Evaluation, ExpertEvaluations, combine_folds, evaluate, evaluate_experts
 from concordant.metrics.ranking import MetricLike, convention_named, parse_metric, parse_metrics
 from concordant.selection.folds import (
     are_given_folds,
@@ -39,7 +39,10 @@ from concordant.selection.search import Search, seeded_copy
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["CrossValidation", "Nested", "Run", "cross_validate", "nested"]
+    from concordant.data.labels import Labels
+    from concordant.data.preferences import Preferences
+
+__all__ = ["CrossValidation", "Nested", "Run", "cross_validate", "evaluate_experts_by_fold", "nested"]
 
 
 class Run(NamedTuple):
@@ -479,6 +482,40 @@ def nested(
         metric,
         search.convention or rule,
     )
+
+
+def evaluate_experts_by_fold(
+    parts: Sequence[tuple[Preferences, Labels]],
+    metrics: MetricLike | Iterable[MetricLike],
+    *,
+    convention: str = "trec",
+    rel: float | None = None,
+) -> ExpertEvaluations:
+    """Evaluate each expert's own lists on the test parts of several folds, as a cross-validation does methods.
+
+    Experts who rank nothing in one of the parts are silent; they have no evaluation.
+
+    Parameters
+    ----------
+    parts : sequence of (preferences, labels)
+        The test part of every fold.
+    metrics, convention, rel
+        As for `evaluate`.
+
+    Examples
+    --------
+    >>> import concordant as cc
+    >>> runs, labels = cc.synthetic.labelled_runs(4, random_state=1)
+    >>> measured = evaluate_experts_by_fold([(runs[:2], labels[:2]), (runs[2:], labels[2:])], "map")
+    >>> list(measured.found) == runs.experts.tolist(), {found.n_folds for found in measured.found.values()}
+    (True, {2})
+    """
+    each = [evaluate_experts(votes, labels, metrics, convention=convention, rel=rel) for votes, labels in parts]
+    experts = dict.fromkeys(expert for votes, _ in parts for expert in votes.experts)
+    silent = [expert for expert in experts if any(expert not in fold.found for fold in each)]
+    partial = [expert for expert in experts if any(expert in fold.partial for fold in each)]
+    found = {e: combine_folds([fold.found[e] for fold in each]) for e in experts if e not in set(silent)}
+    return ExpertEvaluations(found, partial, silent)
 
 
 def _in_sample(

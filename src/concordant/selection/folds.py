@@ -7,7 +7,7 @@ also in its training data is refused.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from numbers import Integral, Real
 from typing import Any, NamedTuple
 
@@ -41,12 +41,16 @@ __all__ = [
     "labels_of",
     "make_folds",
     "predict_with_features",
+    "relabel_fold",
     "shared_labels",
+    "usual_folds",
     "validation_fold",
 ]
 
 Data = Votes | Features
 
+# Folds of a cross-validation that names no number.
+_USUAL_FOLDS = 5
 _FOLDS = "a whole number >= 2, a list of (train, test) indices, of given folds (train, vali, test), or a splitter"
 
 
@@ -102,6 +106,30 @@ def labelled(container: Container, labels: Labels) -> NDArray[np.bool_]:
     counts = np.bincount(labels.slots.instance[known], minlength=len(labels))
     codes = labels.instances.codes
     return np.array([i in codes and counts[codes[i]] > 0 for i in container.instances], dtype=np.bool_)
+
+
+def relabel_fold(fold: Any, labels: Labels | None, weights: Mapping[str, float]) -> Any:
+    """Return a given fold with other labels, matched by id, and with weights of experts; None keeps its own labels.
+
+    >>> from concordant.data.dataset import Fold, Part
+    >>> part = Part(Preferences(["q1"], ["x"], ["d"], [1]), Labels(["q1"], ["d"], [0]))
+    >>> fold = relabel_fold(Fold(part, part, part), Labels(["q1", "q2"], ["d", "d"], [2, 1]), {"x": 3.0})
+    >>> fold.test.labels.label.tolist(), fold.test.preferences.weights.tolist()
+    ([2.0], [3.0])
+    """
+
+    def part(one: Any) -> Any:
+        data, truth = one
+        truth = truth if labels is None else labels_of(labels, data.instances)
+        return type(one)(data if isinstance(data, Features) else data.scale_weights(weights), truth)
+
+    return type(fold)(*map(part, fold))
+
+
+def usual_folds(data: Data, labels: Labels) -> int | None:
+    """Return the number of folds where none is named: five, or one for each labelled instance; None below two."""
+    known = int(labelled(data, labels).sum())
+    return min(_USUAL_FOLDS, known) if known > 1 else None
 
 
 def are_given_folds(folds: Any) -> bool:
