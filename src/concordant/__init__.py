@@ -49,7 +49,7 @@ _WHERE = {
     "selection": ("GridSearch", "RandomSearch", "cross_validate", "nested", "scorer", "selection"),
     "features.expert_features": ("expert_features",),
     "ranking.partitions": ("partitions",),
-    "ranking.ranker": ("Ranker",),
+    "ranking.base": ("Ranker",),
     "report.plots": ("plots",),
 }
 _MODULE_OF = {name: module for module, names in _WHERE.items() for name in names}

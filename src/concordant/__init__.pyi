@@ -92,8 +92,8 @@ from concordant.metrics.evaluation import combine_folds as combine_folds
 from concordant.metrics.evaluation import evaluate as evaluate
 from concordant.metrics.ranking import register_metric as register_metric
 from concordant.ranking import partitions as partitions
+from concordant.ranking.base import Ranker as Ranker
 from concordant.ranking.pmop import PMOP as PMOP
-from concordant.ranking.ranker import Ranker as Ranker
 from concordant.ranking.rankers import LambdaRank as LambdaRank
 from concordant.ranking.rankers import ListMLE as ListMLE
 from concordant.ranking.rankers import PairTies as PairTies

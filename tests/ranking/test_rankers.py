@@ -19,9 +19,9 @@ from concordant.errors import ConcordantError, ConcordantWarning, FormatError
 from concordant.execution import watch
 from concordant.kernels.graded_lists import GradedLists
 from concordant.kernels.lists import offsets_of
-from concordant.ranking._fitting import RankerObjective
+from concordant.ranking._objective import RankerObjective
+from concordant.ranking.base import Ranker
 from concordant.ranking.design_matrix import DenseDesign, DesignMatrix
-from concordant.ranking.ranker import Ranker
 from concordant.ranking.second_order import ProductDesign
 
 FEATURES, LABELS = cc.synthetic.graded_features(24, n_features=6, random_state=5)

@@ -8,7 +8,7 @@ import pytest
 import concordant as cc
 from concordant.execution import force_threads
 from concordant.kernels.graded_lists import GradedLists
-from concordant.ranking import _fitting, design_matrix
+from concordant.ranking import _objective, design_matrix
 from concordant.ranking.design_matrix import DenseDesign
 
 RANKERS = [
@@ -31,7 +31,7 @@ RANKERS = [
 def test_stretches_add_up(ranker: cc.Ranker, monkeypatch: pytest.MonkeyPatch) -> None:
     features, labels = cc.synthetic.graded_features(60, random_state=2)
     whole = ranker.fit(features, labels).coefficients_.copy()
-    monkeypatch.setattr(_fitting, "_STRETCH", 100)
+    monkeypatch.setattr(_objective, "_STRETCH", 100)
     found = []
     for n in (1, 3):
         with force_threads(n):
@@ -42,14 +42,14 @@ def test_stretches_add_up(ranker: cc.Ranker, monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.mark.parametrize("share", [1, 3], ids=["all", "a third"])
 def test_the_gradient_of_stretches_is_that_of_their_sum(share: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_fitting, "_STRETCH", 7)
+    monkeypatch.setattr(_objective, "_STRETCH", 7)
     rng = np.random.default_rng(3)
     sizes = np.array([4, 2, 5, 3, 6, 2, 4, 8, 3])
     label = np.concatenate([np.sort(rng.integers(0, 3, n))[::-1] for n in sizes]).astype(float)
     lists = GradedLists.of(label, np.concatenate([[0], np.cumsum(sizes)]))
     design = DenseDesign(rng.normal(size=(len(label), 4)))
     # The instances are numbered the other way round than the lists.
-    task = _fitting.RankerObjective(cc.PairTies(), design, lists, np.arange(len(sizes))[::-1].copy())
+    task = _objective.RankerObjective(cc.PairTies(), design, lists, np.arange(len(sizes))[::-1].copy())
     instances = np.arange(0, len(sizes), share)
     at = rng.normal(size=task.size)
     value, slope = task.value(at, instances, 0.3, 0)

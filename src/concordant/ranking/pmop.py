@@ -14,7 +14,7 @@ from concordant.base.registry import register_method
 from concordant.errors import ParameterError
 from concordant.kernels.graded_lists import GradedLists
 from concordant.ranking import losses, partitions
-from concordant.ranking.ranker import Ranker
+from concordant.ranking.base import Ranker
 
 __all__ = ["PMOP"]
 

@@ -17,8 +17,8 @@ from concordant.kernels.lists import list_ids
 from concordant.kernels.splitmix64 import STEP, mixed
 from concordant.kernels.svd_tables import LambdaTarget
 from concordant.ranking import losses
+from concordant.ranking.base import Ranker
 from concordant.ranking.metric_swaps import learned_metric, learns_for, metric_terms
-from concordant.ranking.ranker import Ranker
 
 __all__ = ["LambdaRank", "ListMLE", "PairTies", "RankNet", "RankRegress", "RankSVM"]
 

@@ -14,7 +14,7 @@ from concordant.learning.optimisers import LBFGS, SGD, Adam
 from concordant.ranking.design_matrix import DesignMatrix, reproducible_product
 
 if TYPE_CHECKING:
-    from concordant.ranking.ranker import Ranker
+    from concordant.ranking.base import Ranker
 
 __all__ = ["RankerLearner", "Network", "RankerObjective"]
 

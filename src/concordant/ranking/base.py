@@ -52,9 +52,9 @@ from concordant.features.svd_features import dense_triples, singular_triples
 from concordant.kernels.graded_lists import GradedLists
 from concordant.learning.optimisers import LBFGS
 from concordant.learning.shift import RECORDED_RANGE, TrainingSummary, check_record, depth_shift, kind_shift
+from concordant.ranking._array_input import array_validation, as_containers, as_matrix, chosen_columns, joined
 from concordant.ranking._canonical_order import canonical_lists
-from concordant.ranking._fitting import Network, RankerLearner, RankerObjective
-from concordant.ranking._inputs import array_validation, as_containers, as_matrix, chosen_columns, joined
+from concordant.ranking._objective import Network, RankerLearner, RankerObjective
 from concordant.ranking.design_matrix import DenseDesign, DesignMatrix, Scaling, blocks_of_rows, over_blocks
 from concordant.ranking.second_order import ProductDesign, SelectedProducts, select_products
 
