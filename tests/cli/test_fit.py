@@ -369,7 +369,7 @@ def test_an_interrupt_within_the_first_pass_of_a_long_one_says_how_to_go_on(
 @pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
 def test_an_interrupt_before_the_first_pass_leaves_what_was_there(data: Path, tmp_path: Path) -> None:
     (tmp_path / "m").write_text("what was there")
-    code = DRIVER.replace("training.report_progress = tell", "training._plan = lambda *a: tell(0, 1)")
+    code = DRIVER.replace("training.report_progress = tell", "training._split = lambda *a: tell(0, 1)")
     command = [sys.executable, "-c", code, "2", "0", "fit", str(data / "runs"), "-l", str(data / "qrels.txt")]
     done = subprocess.run(
         [*command, "-m", METHOD, "-o", str(tmp_path / "m")],

@@ -214,7 +214,7 @@ def test_an_interrupt_leaves_what_was_learned_and_the_rest_is_learned_later(name
     assert info.interrupted.startswith("after step 2 of ")
     assert info.n_iter == 2 < whole.fit_info_.n_iter
     (told,) = [text for text in info.warnings if "interrupted" in text]
-    assert told == f"{type(early).__name__} was interrupted {info.interrupted}: what it has learned so far is kept."
+    assert told == f"{type(early).__name__} was interrupted {info.interrupted}: the estimate of that step is kept."
     assert not any("converge" in text or "settle" in text for text in info.warnings)
     # It is a model, and no longer the one it began with.
     early.save(tmp_path / "early")
@@ -353,7 +353,7 @@ def test_a_fit_on_blocks_is_interrupted_and_goes_on_as_well(name: str, tmp_path:
     # Pressed again before a step of its own, it is where it was.
     again = method(name)
     with pytest.MonkeyPatch.context() as patch, cc.checkpoint(mark):
-        kept_by = "training._TrainingCheckpoint.note_within" if in_passes else "checkpoints.StepCheckpoint.save"
+        kept_by = "training._TrainingCheckpoint.save_within_pass" if in_passes else "checkpoints.StepCheckpoint.save"
         patch.setattr(f"concordant.learning.{kept_by}", press)
         with pytest.raises(KeyboardInterrupt):
             fit(again, learned_from)
@@ -422,7 +422,7 @@ def test_adherence_that_was_taken_up_and_not_looked_at_has_not_converged(
 def test_blocks_that_do_not_say_what_they_are_of_have_no_checkpoint(tmp_path: Path) -> None:
     (votes,) = data("blocks-mpm")
     unknown = cc.Blocks(votes.shards, votes.instances, votes.experts, votes.rows, votes.kind)
-    with cc.checkpoint(tmp_path / "mark"), pytest.raises(KindError, match="do not say what they are of"):
+    with cc.checkpoint(tmp_path / "mark"), pytest.raises(KindError, match="do not name their files"):
         method("blocks-mpm").fit(unknown)
     one, other = (method("blocks-mpm").fit(blocks) for blocks in (unknown, votes))
     assert one.adherence_.tolist() == other.adherence_.tolist()
@@ -439,9 +439,11 @@ def test_a_fit_whose_checkpoint_cannot_be_written_goes_on(
     model = method(name)
     with monkeypatch.context() as patch, cc.checkpoint(tmp_path / "mark", every=0.0):
         patch.setattr(os, "fsync", full)
-        with pytest.warns(ConcordantWarning, match=r"cannot write '.*mark': No space left .* The fit goes on") as told:
+        with pytest.warns(
+            ConcordantWarning, match=r"cannot write '.*mark': No space left .* The fit continues"
+        ) as told:
             fit(model, data(name))
-    assert len([w for w in told if "The fit goes on" in str(w.message)]) == 1
+    assert len([w for w in told if "The fit continues" in str(w.message)]) == 1
     model.fit_info_.warnings = whole.fit_info_.warnings
     assert saved(model, tmp_path / "out") == saved(whole, tmp_path / "whole")
 

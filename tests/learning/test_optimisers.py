@@ -22,7 +22,7 @@ def bowl(size: int, seed: int = 0) -> tuple[Any, Floats]:
 
 
 def went(solver: LBFGS, point: Floats, objective: Any, most: int = 2000) -> tuple[Floats, list[float]]:
-    state, values = solver.begin(point), []
+    state, values = solver.initial_state(point), []
     while not solver.finished(state) and len(values) < most:
         state = solver.step(state, objective)
         values.append(solver.value(state))
@@ -94,7 +94,7 @@ def test_lbfgs_shrinks_back_from_what_is_no_number(wall: float) -> None:
 
 def test_lbfgs_is_over_where_nothing_slopes() -> None:
     solver = LBFGS(2, 1e-5)
-    state = solver.step(solver.begin(np.ones(2)), lambda _: (3.0, np.zeros(2)))
+    state = solver.step(solver.initial_state(np.ones(2)), lambda _: (3.0, np.zeros(2)))
     assert solver.finished(state)
     assert solver.point(state).tolist() == [1.0, 1.0]
     np.testing.assert_array_equal(solver.step(state, lambda _: (0.0, np.ones(2))), state)
@@ -112,7 +112,7 @@ def test_lbfgs_minds_no_units(scale: float) -> None:
 def test_a_state_is_all_there_is() -> None:
     objective, _ = bowl(6)
     solver = LBFGS(6, 1e-14, memory=3)
-    state = solver.begin(np.ones(6))
+    state = solver.initial_state(np.ones(6))
     for _ in range(7):
         state = solver.step(state, objective)
     kept, before = state.copy(), state.copy()
@@ -125,10 +125,10 @@ def test_a_state_is_all_there_is() -> None:
 def test_steps_against_the_gradient_come_down(kind: Any) -> None:
     objective, lowest = bowl(3, seed=4)
     solver = kind(3, 1e-9, 0.02)
-    state = solver.begin(np.zeros(3))
+    state = solver.initial_state(np.zeros(3))
     for _ in range(20_000):
         value, slope = objective(solver.point(state))
-        solver.move(state, slope)
+        solver.update(state, slope)
         solver.end_pass(state, value)
         if solver.finished(state):
             break
@@ -138,11 +138,11 @@ def test_steps_against_the_gradient_come_down(kind: Any) -> None:
 
 def test_one_step_of_adam_is_that_of_its_paper() -> None:
     solver = Adam(2, 1e-5, 0.1)
-    state = solver.begin(np.array([1.0, -2.0]))
+    state = solver.initial_state(np.array([1.0, -2.0]))
     mean, square = np.zeros(2), np.zeros(2)
     x = np.array([1.0, -2.0])
     for t, g in enumerate((np.array([0.5, -4.0]), np.array([0.25, 3.0]), np.array([-1.0, 0.0])), 1):
-        solver.move(state, g)
+        solver.update(state, g)
         mean, square = 0.9 * mean + 0.1 * g, 0.999 * square + 0.001 * g * g
         x = x - 0.1 * (mean / (1 - 0.9**t)) / (np.sqrt(square / (1 - 0.999**t)) + 1e-8)
         np.testing.assert_allclose(solver.point(state), x, rtol=1e-12)
@@ -151,7 +151,7 @@ def test_one_step_of_adam_is_that_of_its_paper() -> None:
 @pytest.mark.parametrize("kind", [SGD, Adam])
 def test_a_noisy_descent_stops_when_ten_passes_are_no_better_than_the_ten_before(kind: Any) -> None:
     solver = kind(1, 0.01, 0.1)
-    state = solver.begin(np.zeros(1))
+    state = solver.initial_state(np.zeros(1))
     for value in range(100, 81, -1):
         solver.end_pass(state, float(value))
         assert solver.value(state) == value

@@ -143,16 +143,16 @@ def test_a_judge_knows_when_every_order_is_the_same_to_it(metric: str, values: t
     p = prefer(("q", "abc"), ("r", "abc"))
     labels = label(*(("q", i, v) for i, v in zip("abc", values, strict=True)), *(("r", i, 1) for i in "abc"))
     judge = ValidationMetric(p, labels, metric)
-    assert judge.blind() == judge.blind(np.array([0])) == blind
-    assert judge.blind(np.array([1]))
+    assert judge.is_constant() == judge.is_constant(np.array([0])) == blind
+    assert judge.is_constant(np.array([1]))
     orders = [judge(np.array([*score, 0, 0, 0])) for score in ((1, 2, 3), (3, 1, 2), (2, 3, 1))]
     assert (max(orders) - min(orders) < 1e-12) == blind
 
 
 def test_a_judge_that_passes_over_what_has_no_label_may_be_blind() -> None:
     p, labels = prefer(("q", "abc")), label(("q", "b", 1))
-    assert not ValidationMetric(p, labels, "rr").blind()
-    assert ValidationMetric(p, labels, "rr", unjudged="drop").blind()
+    assert not ValidationMetric(p, labels, "rr").is_constant()
+    assert ValidationMetric(p, labels, "rr", unjudged="drop").is_constant()
 
 
 def test_items_of_different_labels_must_be_told_apart_somewhere() -> None:

@@ -212,7 +212,7 @@ def test_the_checkpoint_of_another_validation_part_is_refused(tmp_path: Path) ->
     fit((mine, known))
     other = cc.Labels.from_codes(known.slots, np.roll(known.label, 1))
     for pair in ((mine, other), data(4, first=200)):
-        with pytest.raises(FormatError, match=r"of another fit.*or remove it to begin anew"):
+        with pytest.raises(FormatError, match=r"of another fit.*or remove it to start afresh"):
             fit(pair)
 
 

@@ -84,7 +84,7 @@ def _lbfgs(objective: Objective, start: Floats, tol: float, max_iter: int) -> tu
     Instances have tens of parameters, for which SciPy's L-BFGS-B takes about ten times as long as ours.
     """
     solver = LBFGS(len(start), 0.0, _MEMORY)
-    state = solver.begin(start)
+    state = solver.initial_state(start)
     value, gradient = objective(start)
     n_iter = 0
     while n_iter < max_iter and np.abs(gradient).max(initial=0.0) > tol and not solver.finished(state):

@@ -24,7 +24,7 @@ from concordant.execution import map_instances, without_progress
 from concordant.inference.experts import check_known, speaking
 from concordant.kernels.lists import exact_sums, list_ids, list_sums, offsets_of
 from concordant.kernels.splitmix64 import Keys, mixed
-from concordant.learning.shift import CROWDED, SLACK, TrainingSummary, list_depths
+from concordant.learning.shift import COVERAGE_FACTOR, LENGTH_FACTOR, TrainingSummary, list_depths
 
 __all__ = [
     "SHARED",
@@ -323,11 +323,11 @@ class DepthCorrection(NamedTuple):
         if trained_on is None or trained_on.covers(votes):
             return cls(None, None)
         length, longest = votes.list_lengths, trained_on.length[block]
-        counted = np.where(length > SLACK * longest, longest, length)
+        counted = np.where(length > LENGTH_FACTOR * longest, longest, length)
         if scaling == "mean":
             size, most = votes.slots.sizes[votes.list_instance], trained_on.items[1]
-            share = counted / np.maximum(np.where(size > SLACK * most, most, size), 1)
-            share = np.where(share > CROWDED * trained_on.widest, trained_on.coverage[block], share)
+            share = counted / np.maximum(np.where(size > LENGTH_FACTOR * most, most, size), 1)
+            share = np.where(share > COVERAGE_FACTOR * trained_on.widest, trained_on.coverage[block], share)
             counted = share * size
         far = np.abs(counted - length) > 1e-9 * length
         scale = np.divide(counted, length, out=np.ones(len(length)), where=far) if far.any() else None
@@ -337,7 +337,7 @@ class DepthCorrection(NamedTuple):
 def depth_discount(votes: Preferences, block: Ints, trained_on: TrainingSummary) -> Floats | None:
     """Return how weights every row is heard whose list goes deeper than those learned from; None where none does."""
     limit = trained_on.depth[block]
-    deep = list_depths(votes) > SLACK * limit
+    deep = list_depths(votes) > LENGTH_FACTOR * limit
     if not deep.any():
         return None
     limit = np.repeat(np.where(deep, limit, np.inf), votes.list_lengths)

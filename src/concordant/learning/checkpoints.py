@@ -38,12 +38,12 @@ __all__ = ["CheckpointFile", "StepCheckpoint", "checkpoint", "fit_fingerprint"]
 
 FitInput: TypeAlias = "Container | Blocks | None"
 
-# So many ids are hashed at a time.
-_IDS = 1 << 16
+# Ids are joined to one text and hashed in chunks of this many, to save memory.
+_IDS_PER_CHUNK = 1 << 16
 
 
 class _CheckpointOptions(NamedTuple):
-    """Which file, whether to go on from it, and the seconds between two writings."""
+    """The arguments of `checkpoint`."""
 
     path: Path
     resume: bool
@@ -55,26 +55,26 @@ _checkpoint_options: ContextVar[_CheckpointOptions | None] = ContextVar("concord
 
 @contextmanager
 def checkpoint(path: str | os.PathLike[str], *, resume: bool = True, every: float = 10.0) -> Iterator[None]:
-    """Have the fit inside the block write where it stands to a file, and go on from there when it is run again.
+    """Write checkpoints of the fit inside the `with` block, and resume an interrupted fit from its checkpoint.
 
     Parameters
     ----------
     path : path
-        The file; written whole or not at all.
+        The checkpoint file. It is replaced as a whole, so that it is never half written.
     resume : bool
-        Go on from the file where it exists; otherwise begin anew and overwrite it.
+        Whether to resume from the file if it exists. Otherwise the fit starts afresh and overwrites the file.
     every : float
-        Seconds between two writings. The state is also written at the end and on Ctrl-C.
+        Seconds between two writes. The state is also written at the end and on Ctrl-C.
 
     Notes
     -----
-    What is resumed ends bit for bit where it would have ended without the break. A file of another fit (other data,
-    labels or parameters) is refused. It is for one fit, and stays when that is finished.
+    A resumed fit gives the same result as an uninterrupted one, bit for bit. A file serves one fit: with other data,
+    labels or parameters it is refused. The file remains when the fit is finished.
 
-    Every fit that goes in passes or steps over all its data writes one: whatever trains in passes, `MPM` and
-    `PlackettLuce` that learn adherence, `ExtendedMallows`, `BradleyTerry` with reliability, ties, a side effect or
-    features, both of the latter where one instance is all there is, and `CPS` with labels. What goes through the data
-    once, or through each instance by itself, writes none.
+    These fits write checkpoints: methods that train in passes, `MPM` and `PlackettLuce` when they learn adherence,
+    `ExtendedMallows`, `BradleyTerry` with reliability, ties, a side effect or features, and `CPS` with labels.
+    `PlackettLuce` and `BradleyTerry` also write them when there is only one instance. Fits that read the data once, or
+    solve each instance on its own, write none.
 
     Examples
     --------
@@ -94,57 +94,59 @@ def checkpoint(path: str | os.PathLike[str], *, resume: bool = True, every: floa
 
 
 class _CheckpointArrays(dict[str, NDArray[Any]]):
-    """Arrays of a checkpoint; one that is not there is an error that names the file."""
+    """Arrays of a checkpoint by name; a missing array raises an error that names the file."""
 
     def __init__(self, path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
         super().__init__(arrays)
         self.path = path
 
     def __missing__(self, name: str) -> NDArray[Any]:
-        raise FormatError(f"{self.path}: the checkpoint lacks a part. Remove it to begin anew.")
+        raise FormatError(f"{self.path}: the checkpoint lacks a part. Remove it to start afresh.")
 
 
 class CheckpointFile:
-    """The file of one fit.
+    """The checkpoint file of one fit.
 
     Parameters
     ----------
+    options : _CheckpointOptions
+        The arguments of `checkpoint`.
     owner : Aggregator
-        Whose fit it is.
-    parts : sequence
-        What it learns from; None where there is nothing.
-    more : sequence of arrays
-        What else it depends on.
+        The method that is fitted.
+    inputs : sequence
+        The containers it learns from; None for an absent one.
+    arrays : sequence of arrays
+        Everything else that the result depends on.
     """
 
     def __init__(
-        self, place: _CheckpointOptions, owner: Aggregator, parts: Sequence[FitInput], more: Sequence[NDArray[Any]]
+        self, options: _CheckpointOptions, owner: Aggregator, inputs: Sequence[FitInput], arrays: Sequence[NDArray[Any]]
     ) -> None:
-        self.path, self.resume, self.every = place
-        self._fit = (owner, parts, more)
+        self.path, self.resume, self.every = options
+        self._fit = (owner, inputs, arrays)
         self._written = monotonic()
         self._failed = False
 
     @classmethod
     def of(
-        cls, owner: Aggregator, parts: Sequence[FitInput], more: Sequence[NDArray[Any]] = ()
+        cls, owner: Aggregator, inputs: Sequence[FitInput], arrays: Sequence[NDArray[Any]] = ()
     ) -> CheckpointFile | None:
-        """Return the file that was asked for around this fit, None without one."""
-        place = _checkpoint_options.get()
-        return None if place is None else cls(place, owner, parts, more)
+        """Return the file of the enclosing `checkpoint` block, None outside of one."""
+        options = _checkpoint_options.get()
+        return None if options is None else cls(options, owner, inputs, arrays)
 
     @cached_property
     def _header(self) -> dict[str, Any]:
-        owner, parts, more = self._fit
-        return {"method": owner.name, "fit": fit_fingerprint(owner, parts, more)}
+        owner, inputs, arrays = self._fit
+        return {"method": owner.name, "fit": fit_fingerprint(owner, inputs, arrays)}
 
     @property
     def due(self) -> bool:
-        """Whether the last writing is long enough ago."""
+        """Whether it is time for the next write."""
         return monotonic() - self._written >= self.every
 
     def write(self, header: Mapping[str, Any], arrays: State) -> None:
-        """Write the state, whole or not at all. What cannot be written is said once, and the fit goes on without."""
+        """Write the state. If that fails, warn once and let the fit continue."""
         from concordant.base.saving import write_arrays
 
         try:
@@ -152,13 +154,13 @@ class CheckpointFile:
         except DataError as error:
             if not self._failed:
                 self._fit[0]._warn(
-                    f"{error} The fit goes on without a checkpoint of where it is now.", ConcordantWarning
+                    f"{error} The fit continues, but its present state is in no checkpoint.", ConcordantWarning
                 )
             self._failed = True
         self._written = monotonic()
 
     def read(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]] | None:
-        """Return the state to go on from, None where there is none; that of another fit is an error."""
+        """Return the header and the state to resume from, or None; raise FormatError for the state of another fit."""
         from concordant.base.saving import read_arrays
         from concordant.io._locks import remove_unfinished
 
@@ -168,31 +170,31 @@ class CheckpointFile:
         header, arrays = read_arrays(self.path, "checkpoint")
         if any(header.get(name) != value for name, value in self._header.items()):
             raise FormatError(
-                f"{self.path}: the checkpoint of another fit (of {header.get('method')!r}): data, how they are read, "
-                "labels or parameters differ. Go on with what it was begun with, or remove it to begin anew."
+                f"{self.path}: the checkpoint of another fit (of {header.get('method')!r}): the data, the reading "
+                "options, the labels or the parameters differ. Use the same ones again, or remove it to start afresh."
             )
         return header, _CheckpointArrays(self.path, arrays)
 
 
 class StepCheckpoint:
-    """Keeps how far the steps of one fit are, as `Checkpointer` has it.
+    """The `Checkpointer` of a method that fits in steps.
+
+    An interrupt after the first step keeps the estimate of the last finished step. `fit_info_.interrupted` names that
+    step, and the interrupt is raised again at the end of the fit.
 
     Parameters
     ----------
-    owner : Aggregator
-        Whose fit it is. An interrupt after the first step leaves it with what it has learned so far; it is noted in
-        `fit_info_.interrupted`, and raised again when the fit is through.
-    parts, more
-        What it depends on, as in `CheckpointFile`.
+    owner, inputs, arrays
+        As in `CheckpointFile`.
 
     Attributes
     ----------
     done : int
-        After how many steps the owner stands; 0 for a fit that holds nothing yet.
+        Number of finished steps.
 
     Examples
     --------
-    A method that halves a number twenty times: broken off or killed, it does not begin anew.
+    A method that halves a number twenty times and can be resumed after each halving:
 
     >>> import concordant as cc
     >>> class Halving(cc.Aggregator):
@@ -207,19 +209,19 @@ class StepCheckpoint:
     ...         self.half_ = x
     """
 
-    def __init__(self, owner: Aggregator, parts: Sequence[FitInput], more: Sequence[NDArray[Any]] = ()) -> None:
+    def __init__(self, owner: Aggregator, inputs: Sequence[FitInput], arrays: Sequence[NDArray[Any]] = ()) -> None:
         self._owner = owner
-        self._file = CheckpointFile.of(owner, parts, more)
+        self._file = CheckpointFile.of(owner, inputs, arrays)
         self.done = 0
         self._state: State | None = None
 
     @property
     def enabled(self) -> bool:
-        """Whether anything is written."""
+        """Whether the fit writes checkpoints."""
         return self._file is not None
 
     def restore(self) -> State | None:
-        """Return the state to go on from, or None to begin."""
+        """Return the state to resume from, or None."""
         found = None if self._file is None else self._file.read()
         if found is None:
             return None
@@ -227,7 +229,7 @@ class StepCheckpoint:
         return found[1]
 
     def save(self, done: int, state: Callable[[], State]) -> None:
-        """Keep the state after so many steps, and write it where it is time to."""
+        """Keep the state after `done` steps, and write it if a write is due."""
         self.done = done
         if self._file is not None:
             self._state = state()
@@ -236,7 +238,7 @@ class StepCheckpoint:
 
     @contextmanager
     def steps(self, total: int) -> Iterator[None]:
-        """Give a block that an interrupt ends after the step noted last, which is also written at the end."""
+        """Run the steps inside this block: an interrupt ends it after the last saved step; the end writes that step."""
         try:
             yield
         except (KeyboardInterrupt, SystemExit) as stop:
@@ -247,7 +249,7 @@ class StepCheckpoint:
             owner.fit_info_.interrupted = f"after step {self.done} of {total}"
             owner._interrupt = stop
             owner._warn(
-                f"{type(owner).__name__} was interrupted {owner.fit_info_.interrupted}: what it has learned so far is "
+                f"{type(owner).__name__} was interrupted {owner.fit_info_.interrupted}: the estimate of that step is "
                 "kept.",
                 ConvergenceWarning,
             )
@@ -260,48 +262,46 @@ class StepCheckpoint:
             self._state = None
 
 
-def fit_fingerprint(owner: Aggregator, parts: Sequence[FitInput], more: Sequence[NDArray[Any]] = ()) -> str:
+def fit_fingerprint(owner: Aggregator, inputs: Sequence[FitInput], arrays: Sequence[NDArray[Any]] = ()) -> str:
     """Return a hash of everything a fit depends on."""
     digest = hashlib.blake2b(digest_size=16)
     digest.update(json.dumps(owner.get_params(), sort_keys=True, default=repr).encode())
     columns: list[NDArray[Any]] = []
-    for part in parts:
-        if part is None:
+    for data in inputs:
+        if data is None:
             continue
-        texts, own = _contents(part)
-        for ids in texts:
+        id_columns, number_columns = _contents(data)
+        for ids in id_columns:
             digest.update(f"{len(ids)}\0".encode())
-            # Some at a time: millions of ids are heavy as texts of their own.
-            for first in range(0, len(ids), _IDS):
-                digest.update("".join(f"{i}\0" for i in ids[first : first + _IDS]).encode("utf-8", "surrogatepass"))
-        columns += own
-    for column in [*columns, *more]:
+            for first in range(0, len(ids), _IDS_PER_CHUNK):
+                chunk = ids[first : first + _IDS_PER_CHUNK]
+                digest.update("".join(f"{i}\0" for i in chunk).encode("utf-8", "surrogatepass"))
+        columns += number_columns
+    for column in [*columns, *arrays]:
         digest.update(f"{column.dtype}{column.shape}".encode())
-        # As a view: a copy of all features would be a heavy price for a name.
+        # A view, because the features may be too large to copy.
         digest.update(np.ascontiguousarray(column).reshape(-1).view(np.uint8).data)
     return digest.hexdigest()
 
 
-def _contents(part: Container | Blocks) -> tuple[list[Sequence[str]], list[NDArray[Any]]]:
-    """Return the ids and the numbers of what is learned from; of blocks, which files they are of and how they stood."""
-    if not isinstance(part, Container):
-        if part.job is None:
-            raise KindError(
-                "these blocks do not say what they are of, so that a checkpoint cannot tell them from others."
-            )
-        return [["blocks", json.dumps(part.job, sort_keys=True)], part.instances, part.experts], [part.rows]
-    texts: list[Sequence[str]] = [[type(part).__name__], part.instances, part.items]
-    columns: list[NDArray[Any]] = [part.slots.offsets]
-    if isinstance(part, Features):
-        texts.append(part.names)
-        columns.append(part.X)
-    elif isinstance(part, Labels):
-        columns.append(part.label)
-    elif isinstance(part, Preferences):
-        texts += [part.experts, [part.kind]]
-        columns += [part.slot, part.value, part.list_offsets, part.list_expert, part.list_starts, part.weights]
-    elif isinstance(part, Comparisons):
-        texts += [part.experts, [f"sided={part.sided}"]]
-        columns += [part.left, part.right, part.n_left, part.n_right, part.n_ties]
-        columns += [] if part.expert is None else [part.expert]
-    return texts, columns
+def _contents(data: Container | Blocks) -> tuple[list[Sequence[str]], list[NDArray[Any]]]:
+    """Return the ids and the numbers that identify a container; for blocks, their files and how these were read."""
+    if not isinstance(data, Container):
+        if data.job is None:
+            raise KindError("these blocks do not name their files, so that no checkpoint can identify them.")
+        return [["blocks", json.dumps(data.job, sort_keys=True)], data.instances, data.experts], [data.rows]
+    ids: list[Sequence[str]] = [[type(data).__name__], data.instances, data.items]
+    columns: list[NDArray[Any]] = [data.slots.offsets]
+    if isinstance(data, Features):
+        ids.append(data.names)
+        columns.append(data.X)
+    elif isinstance(data, Labels):
+        columns.append(data.label)
+    elif isinstance(data, Preferences):
+        ids += [data.experts, [data.kind]]
+        columns += [data.slot, data.value, data.list_offsets, data.list_expert, data.list_starts, data.weights]
+    elif isinstance(data, Comparisons):
+        ids += [data.experts, [f"sided={data.sided}"]]
+        columns += [data.left, data.right, data.n_left, data.n_right, data.n_ties]
+        columns += [] if data.expert is None else [data.expert]
+    return ids, columns

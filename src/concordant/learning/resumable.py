@@ -26,31 +26,31 @@ _DIGEST = 16
 
 
 class Checkpointer(Protocol):
-    """Whoever keeps the state of an iteration."""
+    """Saves and restores the state of an iteration."""
 
     @property
     def enabled(self) -> bool:
-        """Whether anything is kept."""
+        """Whether states are saved."""
         ...
 
     def restore(self) -> State | None:
-        """Return the state to go on from, or None to begin."""
+        """Return the state to resume from, or None."""
         ...
 
     def steps(self, total: int) -> AbstractContextManager[None]:
-        """Return a block for the steps, at most so many: an interrupt ends it, and what was noted last is kept.
+        """Return a context for at most `total` steps; an interrupt ends it, and the last saved state remains.
 
-        What stands after the block must rest on whole steps only.
+        Code after the context must use the results of finished steps only.
         """
         ...
 
     def save(self, done: int, state: Callable[[], State]) -> None:
-        """Keep the state after so many steps; `state` is called at once or never, and its arrays stay as they are."""
+        """Save the state after `done` steps; `state` is called now or never, and its arrays must not change later."""
         ...
 
 
 class _NoCheckpoint:
-    """Keeps nothing."""
+    """A `Checkpointer` that saves nothing."""
 
     enabled = False
 
@@ -68,7 +68,7 @@ NO_CHECKPOINT: Checkpointer = _NoCheckpoint()
 
 
 def join_states(states: Sequence[State]) -> dict[str, NDArray[Any]]:
-    """Return the states of pieces as one.
+    """Join the states of several iterations, each with the same arrays, to one state.
 
     >>> whole = join_states([{"x": np.ones(2)}, {"x": np.zeros(1)}])
     >>> [part["x"].tolist() for part in split_states(whole)]
@@ -83,41 +83,41 @@ def join_states(states: Sequence[State]) -> dict[str, NDArray[Any]]:
 
 
 def split_states(whole: State) -> list[State]:
-    """Return the states of the pieces that were joined."""
+    """Return the states that `join_states` joined."""
     names = [name for name in whole if f"{name}.ends" in whole]
     columns = [np.split(whole[name], whole[f"{name}.ends"][:-1]) for name in names]
     return [dict(zip(names, own, strict=True)) for own in zip(*columns, strict=True)]
 
 
 class _RecordedObjective:
-    """An objective whose values are written down and, where they are known already, not computed again."""
+    """An objective that records its values and gradients, and replays a record instead of evaluating again."""
 
-    def __init__(self, objective: Objective, size: int, known: State | None) -> None:
+    def __init__(self, objective: Objective, size: int, record: State | None) -> None:
         self.objective = objective
-        self.count = self.asked = 0
-        self.further = False
-        # Rows behind the count are room: what was handed out keeps its rows when more are written.
+        self.count = self.n_calls = 0
+        self.evaluated = False
+        # The arrays have spare rows beyond `count`. They grow by copying, so that views from `state` stay valid.
         self.points = np.zeros((8, _DIGEST), dtype=np.uint8)
         self.values, self.gradients = np.zeros(8), np.zeros((8, size))
-        if known is not None:
-            self.points, self.values, self.gradients = known["points"], known["values"], known["gradients"]
+        if record is not None:
+            self.points, self.values, self.gradients = record["points"], record["values"], record["gradients"]
             self.count = len(self.values)
 
     def __call__(self, x: Floats) -> tuple[float, Floats]:
         point = np.frombuffer(blake2b(np.ascontiguousarray(x).tobytes(), digest_size=_DIGEST).digest(), dtype=np.uint8)
-        at = self.asked
-        self.asked += 1
-        if at < self.count:
-            if (self.points[at] == point).all():
-                return float(self.values[at]), self.gradients[at].copy()
-            # Another version of the library goes another way: what it asks from here on was not asked before.
-            self.count = at
+        call = self.n_calls
+        self.n_calls += 1
+        if call < self.count:
+            if (self.points[call] == point).all():
+                return float(self.values[call]), self.gradients[call].copy()
+            # Another version of SciPy may take another path. The rest of the record is of no use then.
+            self.count = call
         value, gradient = self.objective(x)
-        self.further = True
-        if at == len(self.values):
-            self.points, self.values, self.gradients = (_longer(a) for a in (self.points, self.values, self.gradients))
-        self.points[at], self.values[at], self.gradients[at] = point, value, gradient
-        self.count = at + 1
+        self.evaluated = True
+        if call == len(self.values):
+            self.points, self.values, self.gradients = (_grown(a) for a in (self.points, self.values, self.gradients))
+        self.points[call], self.values[call], self.gradients[call] = point, value, gradient
+        self.count = call + 1
         return value, gradient
 
     def state(self) -> dict[str, NDArray[Any]]:
@@ -125,12 +125,12 @@ class _RecordedObjective:
         return {"points": self.points[:n], "values": self.values[:n], "gradients": self.gradients[:n]}
 
 
-def _longer(array: NDArray[Any]) -> NDArray[Any]:
+def _grown(array: NDArray[Any]) -> NDArray[Any]:
     return np.concatenate([array, np.zeros((len(array) + 8, *array.shape[1:]), dtype=array.dtype)])
 
 
 class Minimum(NamedTuple):
-    """Where a minimisation ended."""
+    """The result of a minimisation."""
 
     x: Floats
     value: float
@@ -148,24 +148,24 @@ def minimise(
     checkpoint: Checkpointer = NO_CHECKPOINT,
     extra_state: Callable[[], State] | None = None,
 ) -> Minimum:
-    """Return the minimum that SciPy's L-BFGS-B finds, which can be broken off and taken up again.
+    """Minimise by SciPy's L-BFGS-B, with checkpoints to resume from.
 
     Parameters
     ----------
     objective : callable
-        Gives the value and the gradient at a point.
+        Returns the value and the gradient at a point.
     start : float64[n]
-        Where to begin.
+        The initial point.
     options : mapping
-        Those of SciPy, "maxiter" among them.
+        SciPy's options; "maxiter" is required.
     bounds : pair, optional
-        The lowest and the highest value of every coordinate.
+        The lower and the upper bound of every coordinate.
     callback : callable, optional
-        Hears the number of every step and the value it came to, also of steps that are only gone through again.
+        Called after every step, replayed ones included, with its number and value.
     checkpoint : Checkpointer
-        Keeps every value and gradient, O(n) for each point that is looked at.
+        Saves all values and gradients, O(n) for each evaluation.
     extra_state : callable, optional
-        Gives what else the objective goes on from; whoever gives it takes it from `checkpoint.restore()` as well.
+        Returns further state of the objective to save; the caller restores it from `checkpoint.restore()`.
 
     Examples
     --------
@@ -175,23 +175,23 @@ def minimise(
     """
     from scipy.optimize import minimize
 
-    written = _RecordedObjective(objective, len(start), checkpoint.restore()) if checkpoint.enabled else None
+    recorded = _RecordedObjective(objective, len(start), checkpoint.restore()) if checkpoint.enabled else None
     best, steps = start, 0
 
     def step(intermediate_result: Any) -> None:
         nonlocal best, steps
         best, steps = np.array(intermediate_result.x), steps + 1
-        if written is None:
+        if recorded is None:
             checkpoint.save(steps, dict)
-        elif written.further:
-            checkpoint.save(steps, lambda: written.state() | dict(extra_state() if extra_state else {}))
+        elif recorded.evaluated:
+            checkpoint.save(steps, lambda: recorded.state() | dict(extra_state() if extra_state else {}))
         if callback is not None:
             callback(steps, float(intermediate_result.fun))
 
     found: Any = None
     with checkpoint.steps(int(options["maxiter"])):
         found = minimize(
-            objective if written is None else written,
+            objective if recorded is None else recorded,
             start,
             jac=True,
             method="L-BFGS-B",

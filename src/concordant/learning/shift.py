@@ -1,8 +1,8 @@
 """Training-data summaries of fitted methods, and the dataset-shift checks made when a method predicts.
 
-A method that learns from labelled lists keeps a few numbers about them: their kind, how long and deep they were, how
-many items an instance had. At prediction they say which part of longer lists the weights were learned for, and whether
-the data differ in a way that the method cannot make up for.
+A method that learns from labelled lists keeps a few numbers about them: their kind, their lengths and ranks, and the
+number of items of an instance. Prediction uses them to correct for longer lists, and to warn of differences that it
+cannot correct.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from concordant.data.preferences import Preferences
 from concordant.errors import DataError
 
 __all__ = [
-    "CROWDED",
-    "SLACK",
+    "COVERAGE_FACTOR",
+    "LENGTH_FACTOR",
     "PartialSummary",
     "TrainingSummary",
     "RECORDED_RANGE",
@@ -34,35 +34,40 @@ __all__ = [
     "value_shift",
 ]
 
-# Up to so many times what was seen is the same to a model: the largest of a sample is no limit of what it comes from.
-SLACK = 1.5
-# Lists of small instances hold larger shares of them, which is no sign of other lists; so many times as large it is.
-CROWDED = 4.0
+# Lists and instances up to this many times as large as the largest in training need no correction: the maximum of a
+# sample underestimates that of its population.
+LENGTH_FACTOR = 1.5
+# Coverages up to this many times the largest one in training need no correction: lists of small instances naturally
+# hold larger shares of the items.
+COVERAGE_FACTOR = 4.0
 
 _KINDS = ("rank", "score", "rating", "comparisons")
 _COLUMNS = ("length", "rank", "coverage")
+# Coverages are rounded to multiples of 1 / _GRID before they are added, so that sums are exact in any order.
 _GRID = 2.0**24
-_SHOWN = 3
-# Lists that go deeper than this many times those learned from are worth a warning.
+# A message names at most this many experts.
+_NAMED = 3
+# Warn of lists that are more than this many times as deep as those in training.
 _DEEPER = 2.0
 
 
 class TrainingSummary(NamedTuple):
-    """How far the training lists went, for every expert or group of experts that has weights.
+    """Lengths, ranks and coverages of the training lists, by block of weights (an expert, or several that share).
+
+    The coverage of a list is the fraction of the items of its instance that it holds.
 
     Attributes
     ----------
     kind : str
         The kind of the preferences, or "comparisons".
     items : tuple of two int
-        The fewest and the most items of an instance.
+        The smallest and the largest number of items of an instance.
     widest : float
-        The largest share of the items of its instance that a list held.
+        The largest coverage of a list.
     length, rank, coverage : float64[blocks]
-        The number of items of the longest list; the largest rank, never below the length; the share of the items of
-        its instance that a list held on average.
+        The length of the longest list, the largest rank (at least the length), and the mean coverage.
 
-    All but the items are 0 for comparisons.
+    For comparisons, everything but `items` is 0.
     """
 
     kind: str
@@ -76,18 +81,18 @@ class TrainingSummary(NamedTuple):
     def of(
         cls, votes: Preferences | Comparisons, block_of_expert: Ints, n_blocks: int, instances: Ints | None = None
     ) -> TrainingSummary:
-        """Return how far the lists of some instances (all by default) went.
+        """Summarise the lists of some instances (all by default).
 
         Parameters
         ----------
         votes : Preferences or Comparisons
-            What is learned from.
+            The training data.
         block_of_expert : int64[K]
-            The block of every expert, -1 for those left out. A block without a list gets the largest of all blocks.
+            The block of every expert, -1 for experts without one.
         n_blocks : int
-            How many blocks there are.
+            The number of blocks. A block without a list gets the largest values of all blocks.
         instances : int64, optional
-            Those learned from.
+            The training instances.
 
         Examples
         --------
@@ -100,60 +105,60 @@ class TrainingSummary(NamedTuple):
 
     @classmethod
     def merged(cls, parts: Sequence[PartialSummary]) -> TrainingSummary:
-        """Return how far the lists of several parts went together."""
-        sums = [part.sums for part in parts]
-        length, rank = (np.max([getattr(part, name) for part in sums], axis=0) for name in ("length", "rank"))
+        """Return the summary of several parts of the training data together."""
+        totals = [part.totals for part in parts]
+        length, rank = (np.max([getattr(part, name) for part in totals], axis=0) for name in ("length", "rank"))
         lists = np.sum([part.lists for part in parts], axis=0)
-        coverage = np.sum([part.coverage for part in sums], axis=0) / np.maximum(lists, 1.0)
+        coverage = np.sum([part.coverage for part in totals], axis=0) / np.maximum(lists, 1.0)
         return cls(
-            sums[0].kind,
-            (min(part.items[0] for part in sums), max(part.items[1] for part in sums)),
-            max(part.widest for part in sums),
+            totals[0].kind,
+            (min(part.items[0] for part in totals), max(part.items[1] for part in totals)),
+            max(part.widest for part in totals),
             *(np.where(lists > 0, column, column.max(initial=0.0)) for column in (length, rank, coverage)),
         )
 
     def covers(self, votes: Preferences) -> bool:
-        """Return whether no list and no instance can be so much larger than those learned from that it matters.
+        """Return whether the lists are certainly similar enough to those in training to need no correction.
 
-        True where none is, by a few comparisons; False leaves the question open.
+        This is a cheap sufficient test: False means that the lists have to be compared one by one.
         """
         if not votes.n_rows or not len(self.length):
             return True
-        least = most = votes.slots.n_slots
+        smallest = largest = votes.slots.n_slots
         if len(votes) > 1:
             sizes = votes.slots.sizes
-            least, most = sizes.min(), sizes.max()
+            smallest, largest = sizes.min(), sizes.max()
         longest = votes.list_lengths.max()
-        # Ranks go down at least as far as lists are long.
-        near = longest if votes.kind != "rank" else max(longest, votes.value.max())
+        # The largest rank of a list is at least its length.
+        depth = longest if votes.kind != "rank" else max(longest, votes.value.max())
         return bool(
-            near <= SLACK * self.length.min()
-            and most <= SLACK * self.items[1]
-            and longest <= CROWDED * self.widest * least
+            depth <= LENGTH_FACTOR * self.length.min()
+            and largest <= LENGTH_FACTOR * self.items[1]
+            and longest <= COVERAGE_FACTOR * self.widest * smallest
         )
 
     @property
     def depth(self) -> Floats:
-        """The rank below which an item was as good as not listed, for every block.
+        """The training depth D of every block: the rank beyond which an item counted as not listed.
 
-        By leaving an item out, experts who list nearly everything say little: it is the largest rank over the share of
-        the items left out on average, and without limit where nothing was left out.
+        D = rank / (1 - coverage). An expert who lists nearly all items says little about the few others, so that D is
+        larger than the largest rank, and infinite for experts who list everything.
         """
         with np.errstate(divide="ignore"):
             out: Floats = self.rank / (1.0 - self.coverage)
         return out
 
     def take(self, blocks: Ints) -> TrainingSummary:
-        """Return the same for some of the blocks, which may repeat."""
+        """Return the summary of some of the blocks, which may repeat."""
         return self._replace(**{name: getattr(self, name)[blocks] for name in _COLUMNS})
 
     def record(self) -> dict[str, Any]:
-        """Return what a method keeps of it as `training_`."""
+        """Return the dictionary that a method keeps as `training_`."""
         return self._asdict() | {"items": list(self.items)}
 
     @classmethod
     def from_record(cls, record: dict[str, Any] | None) -> TrainingSummary | None:
-        """Return what a record tells of lists; None without a record, as in old files, or lists."""
+        """Return the summary in a record; None without a record (old files), and for comparisons."""
         if record is None or record["kind"] == "comparisons":
             return None
         lowest, highest = record["items"]
@@ -161,16 +166,24 @@ class TrainingSummary(NamedTuple):
 
 
 class PartialSummary(NamedTuple):
-    """How far the lists of one part of the training data go, coverages added up, and how many lists each block has."""
+    """Summary of one part of the training data.
 
-    sums: TrainingSummary
+    Attributes
+    ----------
+    totals : TrainingSummary
+        As for the whole data, but `coverage` is a sum over lists, and 0 stands for blocks without a list.
+    lists : float64[blocks]
+        The number of lists of every block.
+    """
+
+    totals: TrainingSummary
     lists: Floats
 
     @classmethod
     def of(
         cls, votes: Preferences | Comparisons, block_of_expert: Ints, n_blocks: int, instances: Ints | None = None
     ) -> PartialSummary:
-        """Return how far the lists of some instances (all by default) go; 0 for blocks without a list."""
+        """Summarise the lists of some instances (all by default); parameters as in `TrainingSummary.of`."""
         sizes = votes.slots.sizes if instances is None else votes.slots.sizes[instances]
         items = (int(sizes.min(initial=votes.slots.n_slots)), int(sizes.max(initial=0)))
         out, lists = TrainingSummary("comparisons", items, 0.0, *np.zeros((3, n_blocks))), np.zeros(n_blocks)
@@ -184,14 +197,13 @@ class PartialSummary(NamedTuple):
         block, covered = block[used], list_coverages(votes)[used]
         np.maximum.at(out.length, block, lengths[used])
         np.maximum.at(out.rank, block, list_depths(votes)[used])
-        # On a grid on which sums are exact, so that it makes no difference how instances are spread over parts.
         np.add.at(out.coverage, block, np.round(covered * _GRID) / _GRID)
         np.add.at(lists, block, 1.0)
         return cls(out._replace(kind=votes.kind, widest=float(covered.max(initial=0.0))), lists)
 
 
 def list_depths(votes: Preferences) -> Floats:
-    """Return the largest rank of every list: as given for ranks, but never below its length."""
+    """Return the largest rank of every list, at least its length; for scores and ratings, its length."""
     out = votes.list_lengths.astype(np.float64)
     if votes.kind == "rank" and votes.n_rows:
         full = out > 0
@@ -200,26 +212,26 @@ def list_depths(votes: Preferences) -> Floats:
 
 
 def list_coverages(votes: Preferences) -> Floats:
-    """Return the share of the items of its instance that every list holds."""
+    """Return the coverage of every list: the fraction of the items of its instance that it holds."""
     out: Floats = votes.list_lengths / np.maximum(votes.slots.sizes[votes.list_instance], 1)
     return out
 
 
-# More items than codes can number.
+# Item codes are int32.
 _MOST_ITEMS = 2**31
-# Scores that experts gave are recorded as they were, however large.
+# Scores of experts are recorded unchanged, so that any finite number is valid.
 RECORDED_RANGE = Within(-sys.float_info.max, sys.float_info.max)
 
 
 def check_record(method: Any) -> None:
-    """Raise DataError where a loaded record cannot be that of a fit with these experts."""
+    """Raise DataError if the `training_` of a loaded method cannot come from a fit with its experts."""
     record = method.__dict__.get("training_")
     if record is None:
         return
     n = len(method.__dict__.get("experts_", [""]))
     items = record.get("items")
     least = 0.0 if record.get("kind") == "comparisons" else 1.0
-    fits = (
+    valid = (
         record.get("kind") in _KINDS
         and isinstance(items, list)
         and len(items) == 2
@@ -230,28 +242,28 @@ def check_record(method: Any) -> None:
         and isinstance(record.get("widest"), float)
         and 0.0 <= record["widest"] <= 1.0
     )
-    if fits and ("low" in record or "high" in record):
+    if valid and ("low" in record or "high" in record):
         low, high = record.get("low"), record.get("high")
-        fits = _is_column(low, n) and _is_column(high, n) and bool((low <= high).all())
-    if not fits:
-        raise DataError("what it says of its training data is not what a fit writes down.")
+        valid = _is_column(low, n) and _is_column(high, n) and bool((low <= high).all())
+    if not valid:
+        raise DataError("its summary of the training data (training_) is not valid.")
 
 
 def _is_column(value: Any, n: int, least: float = -np.inf, most: float = np.inf) -> bool:
-    """Return whether a value is a finite number for each of n experts, none of them out of range."""
-    right = isinstance(value, np.ndarray) and value.dtype == np.float64 and value.shape == (n,)
-    return right and bool((np.isfinite(value) & (value >= least) & (value <= most)).all())
+    """Return whether a value is an array of n finite numbers between `least` and `most`."""
+    is_array = isinstance(value, np.ndarray) and value.dtype == np.float64 and value.shape == (n,)
+    return is_array and bool((np.isfinite(value) & (value >= least) & (value <= most)).all())
 
 
 def kind_shift(method: Any, votes: Preferences | Comparisons) -> str:
-    """Return a message where potentials were learned from lists and are asked of comparisons, or the other way round.
+    """Return a message if a method was fitted on lists and predicts comparisons, or the reverse; otherwise "".
 
-    Ranks, scores and ratings are alike to them: only the order within a list counts.
+    Ranks, scores and ratings are not told apart: the potentials use only the order within a list.
     """
     learned = method.__dict__.get("training_", {}).get("kind")
     asked: str = votes.kind if isinstance(votes, Preferences) else "comparisons"
-    said = votes.n_rows if isinstance(votes, Preferences) else len(votes.left)
-    if learned is None or not said or (learned == "comparisons") == (asked == "comparisons"):
+    n_rows = votes.n_rows if isinstance(votes, Preferences) else len(votes.left)
+    if learned is None or not n_rows or (learned == "comparisons") == (asked == "comparisons"):
         return ""
     words = {"comparisons": "pairwise comparisons"}
     learned, asked = (words.get(kind, f"lists of {kind}s") for kind in (learned, asked))
@@ -263,35 +275,35 @@ def kind_shift(method: Any, votes: Preferences | Comparisons) -> str:
 
 
 def depth_shift(method: Any, votes: Preferences | Comparisons, block_of_expert: Callable[[], Ints]) -> str:
-    """Return a message where lists go more than twice as deep as those learned from.
+    """Return a message if lists are more than twice as deep as those in training; otherwise "".
 
-    `block_of_expert` is asked for the block of every expert, -1 for those left out, where it may matter.
+    `block_of_expert` is called only if needed. It returns the block of every expert, -1 for experts without one.
     """
     trained_on = TrainingSummary.from_record(method.__dict__.get("training_"))
     if trained_on is None or not isinstance(votes, Preferences) or trained_on.covers(votes):
         return ""
     reached, depth = list_depths(votes), trained_on.depth
     block = block_of_expert()[votes.list_expert]
-    merged = np.where(block >= 0, reached / depth[block], 0.0)
-    deep = np.unique(votes.list_expert[merged > _DEEPER])
+    ratio = np.where(block >= 0, reached / depth[block], 0.0)
+    deep = np.unique(votes.list_expert[ratio > _DEEPER])
     if not len(deep):
         return ""
-    at = int(np.argmax(merged))
+    at = int(np.argmax(ratio))
     expert = votes.experts[int(votes.list_expert[at])]
     more = f", and {len(deep) - 1} more experts" if len(deep) > 1 else ""
     learned = int(trained_on.rank[block[at]])
     return (
         f"{type(method).__name__} was fitted on lists of up to {learned:,} places and is asked about lists of up to "
-        f"{int(reached[at]):,} ({expert!r}{more}). What lies deeper was not learned: it counts less the deeper it is, "
-        f"and the model may do worse than one fitted at this depth, or than plain fusion. Fit it on lists as deep, or "
-        f"cut these with top({learned})."
+        f"{int(reached[at]):,} ({expert!r}{more}). The model learned nothing about deeper places: they count less the "
+        "deeper they are, and the model may do worse than one fitted at this depth, or than plain fusion. Fit it on "
+        f"lists as deep, or cut these with top({learned})."
     )
 
 
 def value_shift(method: Any, votes: Preferences) -> str:
-    """Return a message where values are of another kind than those learned from, or far outside their range.
+    """Return a message if values are of another kind than in training, or far outside their range; otherwise "".
 
-    The range counts where the record holds one, which it does where values are used as they are.
+    Only methods that use values without normalisation record a range.
     """
     record = method.__dict__.get("training_")
     if record is None:
@@ -308,14 +320,14 @@ def value_shift(method: Any, votes: Preferences) -> str:
     for expert, least, most in zip(votes.experts, *value_ranges(votes), strict=True):
         if expert not in low or least > most:
             continue
-        room = high[expert] - low[expert] or max(abs(high[expert]), 1.0)
-        if least < low[expert] - room or most > high[expert] + room:
+        margin = high[expert] - low[expert] or max(abs(high[expert]), 1.0)
+        if least < low[expert] - margin or most > high[expert] + margin:
             far.append(f"{expert!r} from {low[expert]:.4g} to {high[expert]:.4g}, now from {least:.4g} to {most:.4g}")
     if not far:
         return ""
-    rest = f" and {len(far) - _SHOWN} more experts" if len(far) > _SHOWN else ""
+    rest = f" and {len(far) - _NAMED} more experts" if len(far) > _NAMED else ""
     return (
-        f"{method!r} is asked about scores far outside those it was fitted on: {'; '.join(far[:_SHOWN])}{rest}. A "
+        f"{method!r} is asked about scores far outside those it was fitted on: {'; '.join(far[:_NAMED])}{rest}. A "
         "weight holds for the scale it was learned on. Bring the scores to that scale, fit again, or use "
         "norm='min-max'."
     )

@@ -1,4 +1,4 @@
-"""Aggregate blocks of instances into one file: memory holds a block, never the whole.
+"""Aggregate blocks of instances into one file, with a few blocks in memory at a time.
 
 While a block is aggregated, the next one is read and the one before is written.
 """
@@ -22,7 +22,7 @@ from concordant.io.block_writer import BlockWriter
 from concordant.io.read import memory_needed, sniff
 from concordant.io.tabular import names_experts
 from concordant.io.write import format_of
-from concordant.learning.checkpoints import checkpoint as keeping_steps
+from concordant.learning.checkpoints import checkpoint as fit_checkpoint
 
 if TYPE_CHECKING:
     from concordant.data.preferences import Preferences
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = ["aggregate_blocks", "can_collapse"]
 
-# Comparisons that would take fewer bytes of memory than this are read row by row.
+# Files of comparisons that need less memory than this many bytes are read in full, without collapsing.
 LARGE = 10**9
 
 
@@ -53,24 +53,24 @@ def aggregate_blocks(
     Parameters
     ----------
     blocks : Blocks
-        What the experts said, from `scan`.
+        The preferences, from `scan`.
     output : path
-        The file; it appears complete or not at all. Its ending says how it is written: .trec, .csv, .tsv, .jsonl or
-        .parquet, the text ones also with .gz, .xz, .bz2 or .zst behind.
+        The file; it appears only when it is complete. Its extension gives the format: .trec, .csv, .tsv, .jsonl or
+        .parquet; text may be compressed with a further .gz, .xz, .bz2 or .zst.
     method : str or Aggregator
-        One that learns nothing from the data, such as "rrf", one that learns by sums over blocks, such as "ulara", or
-        a fitted one.
+        A method that learns nothing from the data, such as "rrf"; one that learns by sums over blocks, such as "ulara";
+        or a fitted one.
     format : str, optional
-        How to write where the ending does not say.
+        The format, if the extension does not give it.
     fitted : bool
-        Whether `method` is fitted, such as one from `load`, so that it only predicts.
+        Whether `method` is fitted already, such as one from `load`, so that it only predicts.
     adjust : function, optional
-        What is done to every block before, such as ``lambda p: p.with_weights({"bm25": 2})``.
+        Applied to every block first, such as ``lambda p: p.with_weights({"bm25": 2})``.
     top : int, optional
-        How many items of each instance to write: 1000 in a run, all of them otherwise.
+        How many items of each instance to write: by default 1000 in a run, and all of them otherwise.
     checkpoint : path, optional
-        A folder in which finished blocks, and before them how far a fit is, stay until the file is there: broken off at
-        any time, the same call goes on from there. See also `scan`.
+        A folder for the state of the fit and the finished blocks. After an interruption the same call resumes from it.
+        Both are removed when the file is complete. See also `scan`.
     **options
         For a run: `tag` and `break_ties`, as for `write_run`. For "csv" and "tsv": `quote_formulas`, as for `write`.
 
@@ -102,11 +102,11 @@ def aggregate_blocks(
     if (format or format_of(output)) == "trec":
         options["top"], top = 1000 if top is None else top, None
     state = vars(chosen) if fitted else chosen.get_params()
-    known = {name: _digest(value) for name, value in sorted(state.items()) if name != "fit_info_"}
-    job = {"blocks": blocks.job, "method": chosen.name, "state": known, "top": top, "adjusted": adjust is not None}
+    digests = {name: _digest(value) for name, value in sorted(state.items()) if name != "fit_info_"}
+    job = {"blocks": blocks.job, "method": chosen.name, "state": digests, "top": top, "adjusted": adjust is not None}
     with BlockWriter(output, format, checkpoint, job, **options) as parts:
         if not fitted:
-            with nullcontext() if checkpoint is None else keeping_steps(parts.folder / "fit"):
+            with nullcontext() if checkpoint is None else fit_checkpoint(parts.folder / "fit"):
                 chosen.fit(blocks)
         missing = [b for b in range(len(blocks)) if not parts.has(b)]
         with ThreadPoolExecutor(1) as writer:
@@ -131,16 +131,16 @@ def can_collapse(
     columns: Columns | None = None,
     say: Callable[[str], None] = lambda _: None,
 ) -> bool:
-    """Return whether to read a path with ``collapse=True``: many comparisons of which only the counts matter.
+    """Return whether to read comparisons with ``collapse=True``: the file is large, and the method needs only counts.
 
     Parameters
     ----------
     method : Aggregator
-        What they are read for.
+        The method that will use the data.
     path, format, columns
         As for `read`.
     say : function, optional
-        Called with a sentence where the method needs all rows of a large file in memory.
+        Called with a sentence if the method needs all rows of a large file in memory.
     """
     if not method.counts_suffice(has_experts=False):
         return False
@@ -165,7 +165,7 @@ def can_collapse(
 
 
 def _digest(value: Any) -> str:
-    """Return a text that tells values apart, arrays by all of their bytes."""
+    """Return a text that identifies a value; for an array, a hash of its bytes."""
     if isinstance(value, np.ndarray):
         return f"{value.dtype}{value.shape}{hashlib.blake2b(np.ascontiguousarray(value).tobytes()).hexdigest()}"
     return repr(value)

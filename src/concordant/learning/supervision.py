@@ -35,21 +35,21 @@ __all__ = [
     "validation_pair",
 ]
 
-# 2**label beyond this says no more than the order of the labels does, and sums of it lose the small ones.
+# Larger exponents would make the gains of small labels vanish in sums of 2**label.
 _LARGEST_EXPONENT = 30.0
 
 
 class MatchedLabels(NamedTuple):
-    """What the labels say about the slots of preferences.
+    """Labels by slot of the preferences.
 
     Attributes
     ----------
     label : float64[S]
-        The label of every slot; NaN where none is to be used.
+        The label of every slot; NaN for slots that are not used.
     instances : int64[]
-        The instances one can learn from, ascending: their labels differ.
+        The usable instances, in ascending order: those with at least two different labels.
     counts : dict of str to int
-        How far the labels go, for `fit_info_.labels`.
+        Numbers of instances and labels, for `fit_info_.labels`.
     """
 
     label: Floats
@@ -60,20 +60,20 @@ class MatchedLabels(NamedTuple):
 def match_labels(
     votes: Container, labels: Labels | None, owner: str, *, unjudged: str = "zero", usable: bool = True
 ) -> MatchedLabels:
-    """Return what the labels say about the slots of the votes, matched by the ids of instances and items.
+    """Return the labels by slot of the votes, matched by the ids of instances and items.
 
     Parameters
     ----------
     votes : Preferences or Comparisons
-        What is learned from.
+        The training data.
     labels : Labels or None
         The ground truth.
     owner : str
-        Who learns, for messages.
+        Name of the method, for messages.
     unjudged : {"zero", "drop"}
-        What an item without a label counts for in an instance that has labels: 0, or nothing.
+        Whether an item without a label, in an instance that has labels, counts as labelled 0 or is left out.
     usable : bool
-        Whether it is an error that no instance has two different labels.
+        Whether to raise DataError if there is no usable instance.
 
     Examples
     --------
@@ -115,21 +115,21 @@ def match_labels(
         "elsewhere": int((~np.isnan(labels.label)).sum()) - int(judged.sum()),
     }
     if usable and not len(informative):
-        raise DataError(_no_label(votes, counts, owner, unjudged))
+        raise DataError(_why_unusable(votes, counts, owner, unjudged))
     return MatchedLabels(label, informative, counts)
 
 
 def _check_instances(votes: Container, labels: Labels, owner: str) -> None:
-    """Raise when the instances of votes and labels cannot be meant for each other."""
-    theirs = labels.instances.codes
-    missing = [q for q in votes.instances if q not in theirs]
+    """Raise DataError if the instances of votes and labels do not match."""
+    labelled = labels.instances.codes
+    missing = [q for q in votes.instances if q not in labelled]
     found = len(votes) - len(missing)
     if len(votes) == 0 or len(labels) == 0:
         raise DataError(f"{owner} has nothing to learn from: {len(votes)} instances, {len(labels)} of them labelled.")
     if 2 * found < min(len(votes), len(labels)):
-        mine, others = listing(votes.instances[:3].tolist()), listing(labels.instances[:3].tolist())
+        voted, judged = listing(votes.instances[:3].tolist()), listing(labels.instances[:3].tolist())
         raise DataError(
-            f"only {found} of {len(votes)} instances have labels. The preferences have {mine}, the labels {others}. "
+            f"only {found} of {len(votes)} instances have labels. The preferences have {voted}, the labels {judged}. "
             "Instances are matched by id: check that both are written alike."
         )
     if len(votes) == len(labels) and missing:
@@ -140,45 +140,45 @@ def _check_instances(votes: Container, labels: Labels, owner: str) -> None:
         )
 
 
-def _no_label(votes: Container, counts: dict[str, int], owner: str, unjudged: str) -> str:
-    """Return which of the conditions for learning fails."""
-    what = f"{owner} found no usable label: "
+def _why_unusable(votes: Container, counts: dict[str, int], owner: str, unjudged: str) -> str:
+    """Return a message that says why no instance is usable."""
+    problem = f"{owner} found no usable label: "
     if counts["judged"] + counts["elsewhere"] == 0:
-        return f"{what}no item has one, all are NaN. Were the labels aligned with other preferences?"
+        return f"{problem}no item has one, all are NaN. Were the labels aligned with other preferences?"
     if counts["judged"] == 0:
         return (
-            f"{what}none of the {counts['elsewhere']} labels belongs to an item of the preferences. Items are matched "
-            f"by id; the preferences have {listing(votes.items[:3].tolist())}."
+            f"{problem}none of the {counts['elsewhere']} labels belongs to an item of the preferences. Items are "
+            f"matched by id; the preferences have {listing(votes.items[:3].tolist())}."
         )
     left_out = unjudged == "drop" and counts["unjudged"] > 0
     hint = ' With unjudged="zero" the items without a label would count as 0.' if left_out else ""
     return (
-        f"{what}in each of the {counts['labelled']} labelled instances all {counts['judged']} labels are equal, and "
+        f"{problem}in each of the {counts['labelled']} labelled instances all {counts['judged']} labels are equal, and "
         f"nothing can be learned from an instance whose items are all alike.{hint}"
     )
 
 
 def check_distinguishable(key: NDArray[Any], truth: MatchedLabels, votes: Votes, owner: str) -> None:
-    """Raise DataError when in no usable instance anything that experts say tells two items apart.
+    """Raise DataError if the experts distinguish no two items in any usable instance.
 
     Parameters
     ----------
     key : array of S
-        The same for items about which the same is said.
+        A hash of the votes on every slot, equal for items with the same votes.
     truth : MatchedLabels
-        Which instances are usable, and which of their slots.
+        The usable instances and their labels.
     votes : Preferences or Comparisons
-        Whose slots these are.
+        The container of the slots.
     owner : str
-        Who learns, for messages.
+        Name of the method, for messages.
     """
     offsets = votes.slots.offsets
     slots = ranges(offsets[truth.instances], offsets[truth.instances + 1])
     slots = slots[~np.isnan(truth.label[slots])]
     instance = votes.slots.instance[slots]
-    # Where all items of an instance share one key, so do those of different labels, and the other way round.
-    new = np.append(True, instance[1:] != instance[:-1])
-    first = slots[new][np.cumsum(new) - 1] if len(slots) else slots
+    # If two keys of a usable instance differ, then also two keys of items with different labels.
+    starts = np.append(True, instance[1:] != instance[:-1])
+    first = slots[starts][np.cumsum(starts) - 1] if len(slots) else slots
     if not (key[slots] != key[first]).any():
         raise DataError(
             f"{owner} has nothing to learn from: in none of the {len(truth.instances)} usable instances do the experts "
@@ -188,7 +188,7 @@ def check_distinguishable(key: NDArray[Any], truth: MatchedLabels, votes: Votes,
 
 
 def validation_pair(validation: Any, owner: str) -> tuple[Votes, Labels] | None:
-    """Return the preferences and labels to choose by, or None when there are none."""
+    """Return the validation preferences and labels, or None without them; raise ParameterError for anything else."""
     if validation is None:
         return None
     if isinstance(validation, tuple) and len(validation) == 2:
@@ -199,14 +199,14 @@ def validation_pair(validation: Any, owner: str) -> tuple[Votes, Labels] | None:
 
 
 def exponential_gain(label: Floats) -> Floats:
-    """Return 2^label - 1, negative labels counting as 0; all in a smaller unit where a label exceeds 30.
+    """Return 2^label - 1, with negative labels as 0; if a label exceeds 30, all gains are scaled down by one factor.
 
     >>> exponential_gain(np.array([-1.0, 0.0, 2.0])).tolist()
     [0.0, 0.0, 3.0]
     """
-    level = np.maximum(label, 0.0)
-    unit = max(float(np.nanmax(level, initial=0.0)) - _LARGEST_EXPONENT, 0.0)
-    gain: Floats = np.exp2(level - unit) - np.exp2(-unit)
+    exponent = np.maximum(label, 0.0)
+    unit = max(float(np.nanmax(exponent, initial=0.0)) - _LARGEST_EXPONENT, 0.0)
+    gain: Floats = np.exp2(exponent - unit) - np.exp2(-unit)
     return gain
 
 
@@ -235,25 +235,25 @@ class _Hits(NamedTuple):
 
 
 class ValidationMetric:
-    """A metric of ever new scores of the same slots.
+    """A ranking metric that is evaluated again and again, with new scores for the same slots.
 
-    Matching, sorting of labels and ideal values are done once; a call costs the placing of the positively labelled
-    items. Tied items count in the worst order, so that the value depends on scores alone.
+    Labels are matched and sorted, and ideal values computed, only once; a call finds the positions of the items with a
+    positive label. Tied items count in the worst order, so that the value depends on the scores alone.
 
     Parameters
     ----------
     votes : Preferences or Comparisons
-        Whose slots are scored.
+        The container of the slots.
     labels : Labels
-        The ground truth; labelled items the votes do not hold stay in the denominators.
+        The ground truth. Labelled items that the votes do not hold count in the denominators.
     metric : str
         Such as "ndcg@10" or "map".
     convention : {"paper", "letor", "trec"}
-        Whose gains and discounts hold.
+        The convention of gains and discounts.
     rel : float
-        Labels from here on are relevant.
+        The smallest relevant label.
     unjudged : {"zero", "drop"}
-        Whether items without a label take places like those labelled 0, or are passed over.
+        Whether items without a label count as labelled 0, or are removed from the ranking.
 
     Examples
     --------
@@ -272,7 +272,7 @@ class ValidationMetric:
         rel: float = 1.0,
         unjudged: str = "zero",
     ) -> None:
-        # Metrics are for those who choose: methods that only fuse do not wait for them.
+        # Imported here, so that methods without model selection need not load the metrics.
         from concordant.metrics.ranking import RankedLabels, convention_named, parse_metric
 
         self.metric = parse_metric(metric)
@@ -282,50 +282,49 @@ class ValidationMetric:
         label = labels.align(votes).label
         self._label = np.nan_to_num(label)
         codes = slots.instances.codes
-        home = np.array([codes.get(q, -1) for q in labels.instances], dtype=np.int64)
-        positive = labels.label > 0
-        owner = home[labels.slots.instance]
-        inside = np.flatnonzero(positive & (owner >= 0))
-        inside = inside[np.argsort(owner[inside], kind="stable")]
-        known = ~np.isnan(labels.label)
-        judged = np.bincount(owner[known & (owner >= 0)], minlength=len(slots)) > 0
+        # The instance of the votes for every label, -1 for other instances.
+        instance = np.array([codes.get(q, -1) for q in labels.instances], dtype=np.int64)[labels.slots.instance]
+        positive = np.flatnonzero((labels.label > 0) & (instance >= 0))
+        positive = positive[np.argsort(instance[positive], kind="stable")]
+        known = ~np.isnan(labels.label) & (instance >= 0)
+        judged = np.bincount(instance[known], minlength=len(slots)) > 0
         self._slots = slots
         self._hits = _Hits.of(slots, label, label > 0)
         # The items of label 0 are needed only by metrics that ask for all judged items.
         self._judged = _Hits.of(slots, label, label >= 0)
-        unseen = np.bincount(owner[inside], minlength=len(slots)) - np.diff(self._hits.starts)
-        self._n_judged = np.bincount(owner[(labels.label >= 0) & (owner >= 0)], minlength=len(slots))
+        unseen = np.bincount(instance[positive], minlength=len(slots)) - np.diff(self._hits.starts)
+        self._n_judged = np.bincount(instance[(labels.label >= 0) & (instance >= 0)], minlength=len(slots))
         self._ranked = RankedLabels.from_found(
             slots.instance[self._hits.slot],
             np.zeros(len(self._hits.slot), dtype=np.int64),
             self._hits.label,
-            owner[inside].astype(np.int32),
-            labels.label[inside],
+            instance[positive].astype(np.int32),
+            labels.label[positive],
             slots.sizes,
             slots.sizes + unseen,
-            float(labels.label[known & (owner >= 0)].max(initial=0.0)),
+            float(labels.label[known].max(initial=0.0)),
             partial(self._place_judged, np.zeros(slots.n_slots)),
         )
-        self._passed_over = np.isnan(label) if unjudged == "drop" else None
-        # An instance with no label at all is not judged; one whose labels are all 0 counts 0 for every order.
+        self._removed = np.isnan(label) if unjudged == "drop" else None
+        # Instances without any label are left out; those whose labels are all 0 have the value 0 for every order.
         self.instances: Ints = np.flatnonzero(judged)
 
     @property
     def n_slots(self) -> int:
-        """How many slots are scored."""
+        """The number of slots."""
         return self._slots.n_slots
 
-    def blind(self, instances: Ints | None = None) -> bool:
-        """Return whether every order of the items has the same value, so that there is nothing to choose by."""
+    def is_constant(self, instances: Ints | None = None) -> bool:
+        """Return whether every order of the items has the same value, so that the metric cannot select anything."""
         which = self.instances if instances is None else instances
         best, worst = self.values(self._label)[which], self.values(-self._label)[which]
         return bool((best - worst <= 1e-12).all())
 
     def values(self, score: Floats) -> Floats:
-        """Return the metric of every instance, 0 where there is nothing to find."""
-        if self._passed_over is not None:
-            # Behind everything that counts they take nobody's place.
-            score = np.where(self._passed_over, -np.inf, score)
+        """Return the metric of every instance, 0 for instances without a relevant item."""
+        if self._removed is not None:
+            # At the end of the ranking they change no other position.
+            score = np.where(self._removed, -np.inf, score)
         _, position, label = self._hits.placed(score, self._slots)
         judged = partial(self._place_judged, score)
         ranked = replace(self._ranked, position=position, label=label, find_judged=judged)
@@ -338,6 +337,6 @@ class ValidationMetric:
         return Judged(*self._judged.placed(score, self._slots), self._n_judged)
 
     def __call__(self, score: Floats, instances: Ints | None = None) -> float:
-        """Return the mean over the labelled instances, or over those given of them."""
+        """Return the mean over the given labelled instances, all of them by default."""
         which = self.instances if instances is None else instances
         return float(self.values(score)[which].mean()) if len(which) else 0.0

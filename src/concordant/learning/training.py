@@ -50,23 +50,23 @@ __all__ = [
     "train",
 ]
 
-# Fewer usable instances than this are all needed for learning.
+# With fewer usable instances than this, none is held out.
 FEWEST_FOR_VALIDATION = 4
-# A model whose value falls to this part of the best one on the way has been thrown off by its steps.
+# A learner whose last value is below this fraction of its best one took steps that were too long.
 _COLLAPSE = 0.5
-# So many slots a pass are gone through in less time than it takes to start a thread.
-_LITTLE = 2000
+# A pass over fewer slots than this takes less time than starting a thread.
+_FEW_SLOTS = 2000
 
 
 class Learner(Protocol):
-    """One way to train.
+    """A candidate of model selection: one setting with its training algorithm.
 
     Attributes
     ----------
     chosen : dict
-        What sets it apart from its rivals, for messages and `fit_info_.chosen`.
+        The settings that distinguish it from the other candidates, for messages and `fit_info_.chosen`.
     threaded : bool
-        Where it has such an attribute: whether a pass spreads over the cores by itself.
+        Optional: whether a pass uses several threads by itself.
     """
 
     chosen: dict[str, Any]
@@ -80,50 +80,50 @@ class Learner(Protocol):
         ...
 
     def scores(self, parameters: Floats, part: str, instances: Ints | None) -> Floats:
-        """Return a score for every slot of `part` ("train" or "validation"); only those of `instances` need be true."""
+        """Return a score for every slot of `part` ("train" or "validation"); only those of `instances` are used."""
         ...
 
 
 @runtime_checkable
 class StoppingLearner(Protocol):
-    """A learner that knows when a further pass would change nothing worth while."""
+    """A learner with a stopping rule of its own."""
 
     def finished(self, parameters: Floats) -> bool:
-        """Return whether the passes that led to these parameters are enough."""
+        """Return whether it has converged at these parameters."""
         ...
 
 
 @runtime_checkable
 class ObjectiveLearner(Protocol):
-    """A learner that knows what it minimises, for a trace where nothing is held out to judge by."""
+    """A learner that reports its objective, which is traced if no instances are held out."""
 
     def objective(self, parameters: Floats) -> float:
-        """Return the value of the last pass."""
+        """Return the objective in the last pass."""
         ...
 
 
 @runtime_checkable
 class ResumableLearner(Protocol):
-    """A learner whose passes take long, and can be put down and taken up again after a step."""
+    """A learner whose passes consist of steps, with a checkpoint after each step."""
 
     def advance_in_steps(self, parameters: Floats, instances: Ints, number: int, checkpoint: Checkpointer) -> Floats:
-        """Return what `advance` does; `checkpoint` keeps how far the pass is."""
+        """Return the same as `advance`; `checkpoint` saves and restores the state within the pass."""
         ...
 
 
 class TrainingResult(NamedTuple):
-    """What a training came to.
+    """The selected model.
 
     Attributes
     ----------
     learner : int
-        The number of the learner that did best.
+        The number of the best learner.
     parameters : float64[]
         Its parameters after its best pass.
     passes : int
-        How many passes that took.
+        The number of that pass, from 1.
     value : float or None
-        The value on the validation part or in cross-validation; None when nothing could be held out.
+        The metric on the validation part or in cross-validation; None if nothing was held out.
     """
 
     learner: int
@@ -134,7 +134,19 @@ class TrainingResult(NamedTuple):
 
 @dataclass
 class _LearnerState:
-    """Where the training of one learner stands: a model for each part it learns from, the last one to be kept."""
+    """State of one learner: a model for each fold; the last model is the one to keep.
+
+    Attributes
+    ----------
+    models : list of float64[]
+        The parameters of each model.
+    best, value, passes
+        The parameters of the last model after the best pass so far, the value and the number of that pass.
+    trace : list of float
+        The value of every pass.
+    stopped : str
+        Why the learner makes no more passes; empty while it does.
+    """
 
     models: list[Floats]
     best: Floats
@@ -145,11 +157,10 @@ class _LearnerState:
 
 
 class _Fold(NamedTuple):
-    """What a model learns from and what it is judged by."""
+    """The training instances of a model, the instances on which it is evaluated, and the slots of the latter."""
 
-    learned: Ints
-    judged: Ints | None
-    # The slots of the instances judged.
+    train: Ints
+    test: Ints | None
     slots: Ints | None = None
 
 
@@ -168,111 +179,111 @@ def train(
     smooth: int = 1,
     random_state: int = 0,
 ) -> TrainingResult:
-    """Return the best pass of the best learner, and fill in `fit_info_`.
+    """Train all learners, select the best pass of the best learner, and fill in `fit_info_`.
 
     Parameters
     ----------
     owner : Aggregator
-        Whose fit this is.
+        The method that is fitted.
     learners : sequence of Learner
-        The candidates; of equals the first is kept.
+        The candidates. The first of several equally good ones is selected.
     votes, labels, truth
-        What is learned from. Blocks of instances need a validation part.
+        The training data and their matched labels. Blocks of instances need `validation`.
     validation : pair (votes, labels), optional
-        What passes and learners are chosen by. Without it they are chosen by cross-validation over `cv` folds of the
-        usable instances (fewer where these are few), and the model kept has seen all of them. With cv=None nothing is
-        held out, and the last pass is kept.
+        The data by which passes and learners are selected. Without them `train` selects by cross-validation over `cv`
+        folds of the usable instances (fewer folds for very few instances), and returns a model trained on all usable
+        instances. With cv=None nothing is held out, and the last pass is returned.
     passes : int
-        How many passes to make at most.
+        The largest number of passes.
     select : str
-        The metric to choose by, in the papers' convention.
+        The selection metric, in the papers' convention.
     patience : int, optional
         Stop a learner after this many passes without a better value.
     smooth : int
-        Value a pass by the mean over itself and the passes before it, so many in all: passes of stochastic ascent
-        scatter, and the luckiest one is not the best.
+        The value of a pass is the mean over the last `smooth` passes. Passes of stochastic gradient ascent are noisy,
+        and the maximum of noisy values would select a lucky pass.
 
     Notes
     -----
-    Ctrl-C ends the training after the pass it falls into: the best so far is returned, `fit_info_.interrupted` says
-    where it ended, and the interrupt is raised again once the method holds its state.
+    Ctrl-C ends the training after the last finished pass: the best model so far is returned, `fit_info_.interrupted`
+    names that pass, and the interrupt is raised again at the end of the fit.
     """
-    judge, held = _plan(owner, votes, labels, truth, validation, select, cv, random_state)
-    if judge is not None and passes * len(learners) > 1:
-        _require_sight(owner, judge, truth, validation, select)
-    runs = [_start(learner, len(held)) for learner in learners]
+    metric, folds = _split(owner, votes, labels, truth, validation, select, cv, random_state)
+    if metric is not None and passes * len(learners) > 1:
+        _require_selective_metric(owner, metric, truth, validation, select)
+    states = [_start(learner, len(folds)) for learner in learners]
     info = owner.fit_info_
-    # Some instances whose labels differ say nothing to some metrics.
+    # Fewer than `match_labels` counted, if the metric of the method cannot use some instances.
     info.labels = truth.counts | {"usable": len(truth.instances)}
-    mark = _TrainingCheckpoint.of(owner, learners, (votes, labels), truth, held, validation)
-    done = mark.restore(runs) if mark else 0
+    saved = _TrainingCheckpoint.of(owner, learners, (votes, labels), truth, folds, validation)
+    done = saved.restore(states) if saved else 0
     part = "train" if validation is None else "validation"
     if isinstance(votes, Blocks):
         size = votes.n_rows
     else:
-        size = sum(int(votes.slots.sizes[h.learned].sum()) for h in held)
+        size = sum(int(votes.slots.sizes[fold.train].sum()) for fold in folds)
 
-    def work(task: tuple[int, int]) -> tuple[Floats, Floats | None]:
+    def advance(task: tuple[int, int]) -> tuple[Floats, Floats | None]:
         which, model = task
-        learner, own = learners[which], held[model]
-        # A learner may change what it is given; a pass that an interrupt breaks off must leave no trace.
-        parameters = runs[which].models[model].copy()
+        learner, fold = learners[which], folds[model]
+        # A copy, since a learner may write to it, and an interrupted pass must leave the state unchanged.
+        parameters = states[which].models[model].copy()
         if isinstance(learner, ResumableLearner):
-            within = NO_CHECKPOINT if mark is None else mark.within(which, model)
-            parameters = learner.advance_in_steps(parameters, own.learned, done, within)
+            pass_checkpoint = NO_CHECKPOINT if saved is None else saved.for_pass(which, model)
+            parameters = learner.advance_in_steps(parameters, fold.train, done, pass_checkpoint)
         else:
-            parameters = learner.advance(parameters, own.learned, done)
-        return parameters, None if own.judged is None else learner.scores(parameters, part, own.judged)
+            parameters = learner.advance(parameters, fold.train, done)
+        return parameters, None if fold.test is None else learner.scores(parameters, part, fold.test)
 
     try:
         while done < passes:
-            alive = [(r, m) for r, run in enumerate(runs) if not run.stopped for m in range(len(held))]
+            alive = [(r, m) for r, state in enumerate(states) if not state.stopped for m in range(len(folds))]
             if not alive:
                 break
-            if mark:
-                mark.begin(runs, done)
-            # Little work is done before a second thread has begun, and linear algebra has threads of its own.
-            alone = size < _LITTLE or any(getattr(learner, "threaded", False) for learner in learners)
+            if saved:
+                saved.begin(states, done)
+            # A second thread costs more than it saves if there is little work, or if a pass has threads of its own.
+            alone = size < _FEW_SLOTS or any(getattr(learner, "threaded", False) for learner in learners)
             with (
                 without_progress(),
                 force_threads(1 if alone else n_threads()),
                 np.errstate(over="ignore", invalid="ignore"),
             ):
-                results = map_instances(lambda t: work(alive[t]), len(alive))  # noqa: B023 - called before the next turn
-            after = [replace(run, models=list(run.models), trace=list(run.trace)) for run in runs]
+                results = map_instances(lambda t: advance(alive[t]), len(alive))  # noqa: B023 - called before the next turn
+            new_states = [replace(state, models=list(state.models), trace=list(state.trace)) for state in states]
             scored: dict[int, list[Floats | None]] = {}
             for (r, m), (parameters, scores) in zip(alive, results, strict=True):
-                after[r].models[m] = parameters
+                new_states[r].models[m] = parameters
                 scored.setdefault(r, []).append(scores)
             if done == 0 and validation is not None and passes * len(learners) > 1:
-                _require_difference(owner, validation[0], held[0], scored)
+                _require_distinct_scores(owner, validation[0], folds[0], scored)
             for r, scores_of in scored.items():
-                value = _judged(judge, held, scores_of)
-                shown = _objective(learners[r], after[r].models[-1]) if judge is None else value
-                _settle(after[r], value, shown, done + 1, patience, smooth)
-                if not after[r].stopped and _is_finished(learners[r], after[r].models):
-                    after[r].stopped = "finished"
-            # At once: an interrupt finds the state before a pass or after it, and nothing between.
-            runs, done = after, done + 1
+                value = _validation_value(metric, folds, scores_of)
+                traced = _objective(learners[r], new_states[r].models[-1]) if metric is None else value
+                _record_pass(new_states[r], value, traced, done + 1, patience, smooth)
+                if not new_states[r].stopped and _is_finished(learners[r], new_states[r].models):
+                    new_states[r].stopped = "finished"
+            # In one statement, so that an interrupt finds the state either before or after the pass.
+            states, done = new_states, done + 1
             report_progress(done, passes)
-            report_status(_standing(runs, judge, select))
-            if mark:
-                mark.write(runs, done, last=done == passes or all(run.stopped for run in runs))
+            report_status(_status(states, metric, select))
+            if saved:
+                saved.write(states, done, last=done == passes or all(state.stopped for state in states))
     except (KeyboardInterrupt, SystemExit) as stop:
-        if mark:
-            mark.close(runs, done)
+        if saved:
+            saved.close(states, done)
         if done == 0:
             raise
         info.interrupted = f"after pass {done} of {passes}"
         owner._interrupt = stop
-    return _finish(owner, learners, runs, done, judge, select)
+    return _finish(owner, learners, states, done, metric, select)
 
 
 def _is_finished(learner: Learner, models: Sequence[Floats]) -> bool:
     return isinstance(learner, StoppingLearner) and all(learner.finished(model) for model in models)
 
 
-def _plan(
+def _split(
     owner: Aggregator,
     votes: Container | Blocks,
     labels: Labels | None,
@@ -282,19 +293,19 @@ def _plan(
     cv: int | None,
     random_state: int,
 ) -> tuple[ValidationMetric | None, list[_Fold]]:
-    """Return the judge, and for every model what it learns from and is judged by."""
+    """Return the validation metric (None if nothing is held out) and a fold for every model."""
     usable = truth.instances
     name = type(owner).__name__
-    # Items that are not learned from do not count in what is chosen by either.
+    # Items that are left out of the training are left out of the validation too.
     unjudged = getattr(owner, "unjudged", "zero")
     if validation is not None:
-        judge = ValidationMetric(*validation, metric=select, unjudged=unjudged)
-        if not len(judge.instances):
+        metric = ValidationMetric(*validation, metric=select, unjudged=unjudged)
+        if not len(metric.instances):
             raise DataError(
                 f"{name} cannot choose by the validation part: none of its {len(validation[0])} instances has a label. "
                 "Instances are matched by id; leave validation out to choose by cross-validation."
             )
-        return judge, [_Fold(usable, judge.instances, _slots_of(validation[0], judge.instances))]
+        return metric, [_Fold(usable, metric.instances, _slots_of(validation[0], metric.instances))]
     if cv is None:
         return None, [_Fold(usable, None)]
     if isinstance(votes, Blocks):
@@ -308,29 +319,29 @@ def _plan(
         return None, [_Fold(usable, None)]
     ids = votes.instances
     order = sorted(usable.tolist(), key=lambda n: (id_hash(f"{random_state}:{ids[n]}"), ids[n]))
-    folds = min(cv, len(usable) // 2)
-    parts = [np.sort(np.array(order[f::folds], dtype=np.int64)) for f in range(folds)]
-    held = [_Fold(np.setdiff1d(usable, part), part, _slots_of(votes, part)) for part in parts]
-    return ValidationMetric(votes, labels, metric=select, unjudged=unjudged), [*held, _Fold(usable, None)]
+    n_folds = min(cv, len(usable) // 2)
+    parts = [np.sort(np.array(order[f::n_folds], dtype=np.int64)) for f in range(n_folds)]
+    folds = [_Fold(np.setdiff1d(usable, part), part, _slots_of(votes, part)) for part in parts]
+    return ValidationMetric(votes, labels, metric=select, unjudged=unjudged), [*folds, _Fold(usable, None)]
 
 
-def _require_sight(
+def _require_selective_metric(
     owner: Aggregator,
-    judge: ValidationMetric,
+    metric: ValidationMetric,
     truth: MatchedLabels,
     validation: tuple[Container, Labels] | None,
     select: str,
 ) -> None:
-    """Raise when the metric to choose by is the same for every order of the items."""
+    """Raise DataError if the selection metric is the same for every order of the items."""
     name = type(owner).__name__
     if validation is not None:
-        if judge.blind():
+        if metric.is_constant():
             raise DataError(
                 f"{name} cannot choose by the validation part: {select} is the same for every order of its items. Are "
                 "all its labels 0, or all equal? Give other instances, or leave validation out to choose by "
                 "cross-validation."
             )
-    elif judge.blind(truth.instances):
+    elif metric.is_constant(truth.instances):
         raise DataError(
             f"{name} cannot choose by {select}: it is the same for every order of the items in all "
             f"{len(truth.instances)} usable instances. Labels count above 0 in ndcg and err, from 1 on in map, mrr and "
@@ -338,15 +349,15 @@ def _require_sight(
         )
 
 
-def _require_difference(
-    owner: Aggregator, votes: Container, held: _Fold, scored: dict[int, list[Floats | None]]
+def _require_distinct_scores(
+    owner: Aggregator, votes: Container, fold: _Fold, scored: dict[int, list[Floats | None]]
 ) -> None:
-    """Raise when nothing that is known tells the items of the validation part apart."""
-    if held.slots is None:
+    """Raise DataError if every learner gives all items of each validation instance the same score."""
+    if fold.slots is None:
         return
-    first = votes.slots.offsets[votes.slots.instance[held.slots]]
+    first = votes.slots.offsets[votes.slots.instance[fold.slots]]
     for scores in scored.values():
-        if scores[0] is None or (scores[0][held.slots] != scores[0][first]).any():
+        if scores[0] is None or (scores[0][fold.slots] != scores[0][first]).any():
             return
     raise DataError(
         f"{type(owner).__name__} cannot choose by the validation part: all its items score alike. Do the experts of "
@@ -364,99 +375,103 @@ def _start(learner: Learner, n_models: int) -> _LearnerState:
     return _LearnerState([first.copy() for _ in range(n_models)], first.copy())
 
 
-def _judged(judge: ValidationMetric | None, held: Sequence[_Fold], scores: Sequence[Floats | None]) -> float:
-    """Return the value of a pass: every instance is judged by the scores of a model that has not learned from it."""
-    if judge is None:
+def _validation_value(
+    metric: ValidationMetric | None, folds: Sequence[_Fold], scores: Sequence[Floats | None]
+) -> float:
+    """Return the metric of a pass; each instance is scored by a model that was not trained on it."""
+    if metric is None:
         return np.nan
-    joined = np.zeros(judge.n_slots)
+    joined = np.zeros(metric.n_slots)
     which = []
-    for part, found in zip(held, scores, strict=True):
-        if part.judged is not None and found is not None and part.slots is not None:
-            joined[part.slots] = found[part.slots]
-            which.append(part.judged)
+    for fold, score in zip(folds, scores, strict=True):
+        if fold.test is not None and score is not None and fold.slots is not None:
+            joined[fold.slots] = score[fold.slots]
+            which.append(fold.test)
     if np.isnan(joined).any():
-        return -np.inf  # there is no order to judge
-    # Equal but for rounding is equal, in whatever order the instances come.
-    return round(judge(joined, np.concatenate(which)), 12)
+        return -np.inf  # no order to evaluate
+    # Rounded, so that ties between passes do not depend on the order of the instances in the mean.
+    return round(metric(joined, np.concatenate(which)), 12)
 
 
 def _objective(learner: Learner, parameters: Floats) -> float:
     return learner.objective(parameters) if isinstance(learner, ObjectiveLearner) else np.nan
 
 
-def _settle(run: _LearnerState, value: float, shown: float, done: int, patience: int | None, smooth: int) -> None:
-    """Note what a pass came to, and what is to be shown of it."""
-    last = run.models[-1]
-    if not all(np.isfinite(model).all() for model in run.models):
-        run.stopped = f"diverged in pass {done}"
+def _record_pass(
+    state: _LearnerState, value: float, traced: float, done: int, patience: int | None, smooth: int
+) -> None:
+    """Record the value of a pass in the state; `traced` is the value or the objective, for the trace."""
+    last = state.models[-1]
+    if not all(np.isfinite(model).all() for model in state.models):
+        state.stopped = f"diverged in pass {done}"
         return
-    run.trace.append(shown)
+    state.trace.append(traced)
     if not np.isnan(value):
-        value = round(float(np.mean(run.trace[-smooth:])), 12)
-    if np.isnan(value) or value > run.value:
-        run.value, run.passes, run.best = value, done, last.copy()
-    elif patience is not None and done - run.passes >= patience:
-        run.stopped = "patience"
+        value = round(float(np.mean(state.trace[-smooth:])), 12)
+    if np.isnan(value) or value > state.value:
+        state.value, state.passes, state.best = value, done, last.copy()
+    elif patience is not None and done - state.passes >= patience:
+        state.stopped = "patience"
 
 
-def _best(runs: Sequence[_LearnerState]) -> int:
-    value = [run.value if np.isfinite(run.value) or run.passes else -np.inf for run in runs]
+def _best(states: Sequence[_LearnerState]) -> int:
+    value = [state.value if np.isfinite(state.value) or state.passes else -np.inf for state in states]
     value = [v if not np.isnan(v) else 0.0 for v in value]
     return int(np.argmax(value))
 
 
-def _standing(runs: Sequence[_LearnerState], judge: ValidationMetric | None, select: str) -> str:
-    if judge is None:
+def _status(states: Sequence[_LearnerState], metric: ValidationMetric | None, select: str) -> str:
+    if metric is None:
         return ""
-    best = runs[_best(runs)]
+    best = states[_best(states)]
     return f"{select} {best.value:.4f} at pass {best.passes}"
 
 
 def _finish(
     owner: Aggregator,
     learners: Sequence[Learner],
-    runs: Sequence[_LearnerState],
+    states: Sequence[_LearnerState],
     done: int,
-    judge: ValidationMetric | None,
+    metric: ValidationMetric | None,
     select: str,
 ) -> TrainingResult:
-    which = _best(runs)
-    run, learner = runs[which], learners[which]
+    which = _best(states)
+    state, learner = states[which], learners[which]
     info, name = owner.fit_info_, type(owner).__name__
-    calmer = " Choose a smaller learning_rate." if hasattr(owner, "learning_rate") else ""
-    if not run.passes:
+    rate_hint = " Choose a smaller learning_rate." if hasattr(owner, "learning_rate") else ""
+    if not state.passes:
         raise DataError(
-            f"{name} diverged in its first pass with {_words(learner)}: its weights are no longer finite."
-            f"{calmer or ' Are the weights of some lists huge?'}"
+            f"{name} diverged in its first pass with {_settings(learner)}: its weights are no longer finite."
+            f"{rate_hint or ' Are the weights of some lists huge?'}"
         )
-    value = None if judge is None else run.value
-    info.n_iter, info.trace, info.validation = done, list(run.trace), value
-    info.chosen = dict(learner.chosen) | ({"passes": run.passes} if judge is not None else {})
+    value = None if metric is None else state.value
+    info.n_iter, info.trace, info.validation = done, list(state.trace), value
+    info.chosen = dict(learner.chosen) | ({"passes": state.passes} if metric is not None else {})
     info.objective = value
     info.converged = not info.interrupted
-    if run.stopped.startswith("diverged"):
+    if state.stopped.startswith("diverged"):
         info.converged = False
         owner._warn(
-            f"{name} {run.stopped} with {_words(learner)}: its weights are no longer finite. The best pass before, "
-            f"{run.passes}, is kept.{calmer}",
+            f"{name} {state.stopped} with {_settings(learner)}: its weights are no longer finite. The best pass "
+            f"before, {state.passes}, is kept.{rate_hint}",
             ConvergenceWarning,
         )
-    elif calmer and judge is not None and run.trace[-1] < _COLLAPSE * run.value:
+    elif rate_hint and metric is not None and state.trace[-1] < _COLLAPSE * state.value:
         owner._warn(
-            f"{name} was thrown off with {_words(learner)}: {select} fell from {run.value:.4f} in pass {run.passes} to "
-            f"{run.trace[-1]:.4f}. The best pass is kept.{calmer}",
+            f"{name} got much worse in training with {_settings(learner)}: {select} fell from {state.value:.4f} in "
+            f"pass {state.passes} to {state.trace[-1]:.4f}. The best pass is kept.{rate_hint}",
             ConvergenceWarning,
         )
     if info.interrupted:
         worth = "" if value is None else f", {select} {value:.4f}"
         owner._warn(
-            f"{name} was interrupted {info.interrupted}: the best pass so far, {run.passes}{worth}, is kept.",
+            f"{name} was interrupted {info.interrupted}: the best pass so far, {state.passes}{worth}, is kept.",
             ConvergenceWarning,
         )
-    return TrainingResult(which, run.best, run.passes, value)
+    return TrainingResult(which, state.best, state.passes, value)
 
 
-def _words(learner: Learner) -> str:
+def _settings(learner: Learner) -> str:
     return ", ".join(f"{name}={value!r}" for name, value in learner.chosen.items()) or "these settings"
 
 
@@ -464,33 +479,33 @@ def _words(learner: Learner) -> str:
 
 
 class _PassCheckpoint:
-    """How far one model is within a pass, as `Checkpointer` has it; an interrupt is the training's business."""
+    """`Checkpointer` of one model within a pass; the training loop handles interrupts."""
 
     enabled = True
 
-    def __init__(self, mark: _TrainingCheckpoint, name: str) -> None:
-        self._mark = mark
+    def __init__(self, training: _TrainingCheckpoint, name: str) -> None:
+        self._training = training
         self._name = name
 
     def restore(self) -> State | None:
-        return self._mark.within_pass.get(self._name)
+        return self._training.within_pass.get(self._name)
 
     def steps(self, total: int) -> AbstractContextManager[None]:
         return nullcontext()
 
     def save(self, done: int, state: Callable[[], State]) -> None:
-        self._mark.note_within(self._name, state())
+        self._training.save_within_pass(self._name, state())
 
 
 class _TrainingCheckpoint:
-    """The file a training writes where it stands to: after passes, and within them where learners tell."""
+    """Checkpoint of the training loop, written after passes and, for a `ResumableLearner`, within them."""
 
     def __init__(self, file: CheckpointFile) -> None:
         self._file = file
         self._passes: tuple[list[_LearnerState], int] = ([], 0)
-        # How far models are within the pass after those.
+        # States of models within the current pass.
         self.within_pass: dict[str, State] = {}
-        # Models are trained in threads, and write one file.
+        # Models are trained in several threads, and there is one file.
         self._lock = Lock()
         self._open = False
 
@@ -501,85 +516,85 @@ class _TrainingCheckpoint:
         learners: Sequence[Learner],
         data: tuple[Container | Blocks, Labels | None],
         truth: MatchedLabels,
-        held: list[_Fold],
+        folds: list[_Fold],
         validation: tuple[Container, Labels] | None,
     ) -> _TrainingCheckpoint | None:
-        more = [truth.label, *(part.learned for part in held), *(learner.start() for learner in learners)]
-        file = CheckpointFile.of(owner, (*data, *(validation or ())), more)
+        arrays = [truth.label, *(fold.train for fold in folds), *(learner.start() for learner in learners)]
+        file = CheckpointFile.of(owner, (*data, *(validation or ())), arrays)
         return None if file is None else cls(file)
 
-    def begin(self, runs: list[_LearnerState], done: int) -> None:
-        """Say which passes are done before the next one, within which models may tell how far they are."""
+    def begin(self, states: list[_LearnerState], done: int) -> None:
+        """Begin a pass: from now on models may save their states within it."""
         with self._lock:
-            self._stand(runs, done)
+            self._set_passes(states, done)
             self._open = True
 
-    def within(self, which: int, model: int) -> Checkpointer:
-        """Return who keeps how far a model is within a pass."""
+    def for_pass(self, which: int, model: int) -> Checkpointer:
+        """Return the checkpointer of a model within a pass."""
         return _PassCheckpoint(self, f"within.{which}.{model}")
 
-    def note_within(self, name: str, state: State) -> None:
-        """Keep how far a model is within a pass."""
+    def save_within_pass(self, name: str, state: State) -> None:
+        """Keep the state of a model within a pass, and write the file if a write is due."""
         with self._lock:
-            # A thread that an interrupt has left behind may still be at work.
+            # After an interrupt, threads may still be running.
             if self._open:
                 self.within_pass[name] = state
                 if self._file.due:
                     self._write()
 
-    def write(self, runs: list[_LearnerState], done: int, *, last: bool) -> None:
-        """Write the state after a pass where it is time to, or after the last one."""
+    def write(self, states: list[_LearnerState], done: int, *, last: bool) -> None:
+        """Write the state after a pass, if it is the last one or a write is due."""
         with self._lock:
-            self._stand(runs, done)
+            self._set_passes(states, done)
             if last or self._file.due:
                 self._write()
 
-    def close(self, runs: list[_LearnerState], done: int) -> None:
-        """Write the state after an interrupt, and nothing from then on."""
+    def close(self, states: list[_LearnerState], done: int) -> None:
+        """Write the state after an interrupt, and ignore states that models save later."""
         with self._lock:
-            self._stand(runs, done)
+            self._set_passes(states, done)
             if done or self.within_pass:
                 self._write()
             self._open = False
 
-    def _stand(self, runs: list[_LearnerState], done: int) -> None:
+    def _set_passes(self, states: list[_LearnerState], done: int) -> None:
         if done != self._passes[1]:
             self.within_pass = {}
-        self._passes = runs, done
+        self._passes = states, done
 
     def _write(self) -> None:
-        runs, done = self._passes
+        states, done = self._passes
         arrays: dict[str, NDArray[Any]] = {}
-        state = []
-        for r, run in enumerate(runs):
-            arrays[f"models.{r}"] = np.stack(run.models)
-            arrays[f"best.{r}"] = run.best
-            arrays[f"trace.{r}"] = np.array(run.trace)
-            value = run.value if np.isfinite(run.value) else None
-            state.append({"value": value, "passes": run.passes, "stopped": run.stopped})
+        entries = []
+        for r, state in enumerate(states):
+            arrays[f"models.{r}"] = np.stack(state.models)
+            arrays[f"best.{r}"] = state.best
+            arrays[f"trace.{r}"] = np.array(state.trace)
+            value = state.value if np.isfinite(state.value) else None
+            entries.append({"value": value, "passes": state.passes, "stopped": state.stopped})
         for name, inner in self.within_pass.items():
             arrays |= {f"{name}.{part}": array for part, array in inner.items()}
-        self._file.write({"done": done, "runs": state}, arrays)
+        self._file.write({"done": done, "runs": entries}, arrays)
 
-    def restore(self, runs: list[_LearnerState]) -> int:
-        """Return how many passes the file holds, and take them up."""
+    def restore(self, states: list[_LearnerState]) -> int:
+        """Read the states from the file, if there is one, and return the number of finished passes."""
         found = self._file.read()
         if found is None:
             return 0
         header, arrays = found
         try:
-            for r, (run, state) in enumerate(zip(runs, header["runs"], strict=True)):
-                run.models = list(arrays[f"models.{r}"].copy())
-                run.best = arrays[f"best.{r}"].copy()
-                run.trace = arrays[f"trace.{r}"].tolist()
-                # Without anything held out the value of a pass is not a number; before the first it is -inf.
-                run.passes, run.stopped = int(state["passes"]), str(state["stopped"])
-                absent = np.nan if run.passes else -np.inf
-                run.value = absent if state["value"] is None else float(state["value"])
+            for r, (state, entry) in enumerate(zip(states, header["runs"], strict=True)):
+                state.models = list(arrays[f"models.{r}"].copy())
+                state.best = arrays[f"best.{r}"].copy()
+                state.trace = arrays[f"trace.{r}"].tolist()
+                # The file holds None for -inf, the value before the first pass, and for NaN, if nothing is held out.
+                state.passes, state.stopped = int(entry["passes"]), str(entry["stopped"])
+                absent = np.nan if state.passes else -np.inf
+                state.value = absent if entry["value"] is None else float(entry["value"])
             done = int(header["done"])
         except (KeyError, TypeError, ValueError) as error:
-            raise FormatError(f"{self._file.path}: the checkpoint lacks a part. Remove it to begin anew.") from error
-        self._passes = runs, done
+            raise FormatError(f"{self._file.path}: the checkpoint lacks a part. Remove it to start afresh.") from error
+        self._passes = states, done
         for name in arrays:
             if name.startswith("within."):
                 model, _, part = name.rpartition(".")

@@ -263,7 +263,7 @@ class RankerLearner:
 
     def start(self) -> Floats:
         """Return the state before the first pass."""
-        return self.solver.begin(self._task.start())
+        return self.solver.initial_state(self._task.start())
 
     def advance(self, parameters: Floats, instances: Ints, number: int) -> Floats:
         """Return the state after one more step, or one more pass over the instances."""
@@ -275,7 +275,7 @@ class RankerLearner:
         for first in range(0, len(visit), task.owner.batch):
             part = visit[first : first + task.owner.batch]
             value, gradient = task.batch_value(solver.point(parameters), part, self.l2, number)
-            solver.move(parameters, gradient)
+            solver.update(parameters, gradient)
             total += value * len(part)
         solver.end_pass(parameters, total / max(len(visit), 1))
         return parameters
