@@ -15,7 +15,7 @@ from concordant.aggregators._lambdarank import LambdaRankLearner, Queries, Setti
 from concordant.base.checks import CHECKS
 from concordant.errors import ConcordantWarning, DataError, FormatError, KindError, NotFittedError, ParameterError
 from concordant.execution import watch
-from concordant.features.svd_features import blocks_for, singular_triples, triple_rows
+from concordant.features.svd_features import svd_weight_blocks, singular_triples, triple_rows
 from concordant.ranking.metric_swaps import learned_metric
 
 PAPER = {"scaling": "paper", "average": 0, "l2": 0, "learning_rate": 0.01}
@@ -84,7 +84,7 @@ def test_a_worked_step_from_lists_to_weights(golden: Callable[[str], dict[str, A
     content = golden("30_single_sgd_steps")
     (case,) = [c for c in content["cases"] if c["name"] == "lambdarank_svd"]
     votes = from_matrix(case["input"]["R"])
-    blocks = blocks_for(votes, "individual", 1, 1)
+    blocks = svd_weight_blocks(votes, "individual", 1, 1)
     rows = triple_rows(singular_triples(votes, blocks, blocks.of(votes, "test")), votes.slots)
     label = np.array(case["input"]["labels"], dtype=float)
     queries = Queries.of(rows, label, np.array([0]), votes.instances, learned_metric("ndcg"))

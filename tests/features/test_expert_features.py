@@ -71,7 +71,7 @@ def test_many_rows_are_summed_as_few_are(transform: str, monkeypatch: pytest.Mon
     blocks = weight_blocks(p)
     w = rng.normal(size=(4, 3))
     few = potential_scores(p, blocks, blocks.of(p, "CRF"), w, transform)
-    monkeypatch.setattr(expert_features, "_STRETCH", 1)
+    monkeypatch.setattr(expert_features, "_CHUNK_ROWS", 1)
     many = potential_scores(p, blocks, blocks.of(p, "CRF"), w, transform)
     assert np.abs(many).max() > 0.1
     # To the last bit: how many rows there are is a matter of company, which an instance does not depend on.
@@ -100,7 +100,7 @@ def test_potentials_of_stretches_are_those_of_all(
     of_expert[1] = -1
     whole = potentials(p, blocks, of_expert, transform, missing=missing)
     for size in (1, 40):
-        monkeypatch.setattr(expert_features, "_STRETCH", size)
+        monkeypatch.setattr(expert_features, "_CHUNK_ROWS", size)
         for n in (1, 3):
             with force_threads(n):
                 found = potentials(p, blocks, of_expert, transform, missing=missing)

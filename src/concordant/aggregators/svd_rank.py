@@ -31,7 +31,7 @@ from concordant.features.expert_features import SHARED, WeightBlocks, has_votes
 from concordant.features.svd_features import (
     STRENGTHS,
     SingularTriples,
-    blocks_for,
+    svd_weight_blocks,
     dense_triples,
     singular_triples,
     triple_rows,
@@ -421,7 +421,7 @@ class SVDRank(Aggregator):
         self.training_ = trained_on.record()
 
     def _blocks_to_learn(self, votes: Votes) -> WeightBlocks:
-        blocks = blocks_for(votes, self.weights, self.min_lists, self.min_rows)
+        blocks = svd_weight_blocks(votes, self.weights, self.min_lists, self.min_rows)
         if len(set(blocks.names)) < len(blocks.names):
             raise DataError(
                 f"an expert is called {SHARED!r}, which is the name of the weights that experts share. Rename it."

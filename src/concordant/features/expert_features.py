@@ -1,8 +1,8 @@
 """Features of items from expert lists: the CRF potentials as sparse rows, for training and for prediction.
 
 An item has one row for each list that holds it. A row belongs to a block of weights: the expert's own, or one that
-several experts share. For the CRF potentials a row holds how strongly the expert prefers the item to others, and others
-to it. Both sums cost O(m log m) for a list of m items; no table of pairs is built.
+several experts share. The row holds two sums over the other items of the list: how strongly the expert prefers the item
+to them (row), and them to the item (col). Both cost O(m log m) for a list of m items; no table of pairs is built.
 """
 
 from __future__ import annotations
@@ -44,21 +44,21 @@ __all__ = [
 SHARED = "*"
 TRANSFORMS = ("binary", "rankdiff", "log", "count")
 
-# Rows of lists that a thread goes through at a time; what is made of them on the way fits its cache.
-_STRETCH = 1 << 15
+# Rows that a thread processes at a time, so that its temporary arrays fit the cache.
+_CHUNK_ROWS = 1 << 15
 
 
 class WeightBlocks(NamedTuple):
-    """Which weights an expert uses.
+    """The blocks of weights: one for each expert with weights of its own, and perhaps one that the others share.
 
     Attributes
     ----------
     names : list of str
-        The experts with weights of their own, sorted; then "*" where there is a block that the others share.
+        The experts with weights of their own, sorted; then "*" if there is a shared block.
     shared : int
         The number of the shared block, -1 without one.
     ignored : frozenset of str
-        Experts that are known and left out.
+        Experts whose votes are ignored without an error.
     """
 
     names: list[str]
@@ -70,19 +70,19 @@ class WeightBlocks(NamedTuple):
 
     @property
     def n_own(self) -> int:
-        """How many experts have weights of their own."""
+        """The number of experts with weights of their own."""
         return len(self.names) - (self.shared >= 0)
 
     def of(self, votes: Votes, owner: str, unknown_experts: str = "error", where: str = "") -> Ints:
-        """Return the block of every expert of the votes, -1 for those left out; one entry where nobody is named.
+        """Return the block of every expert of the votes, -1 for ignored ones.
 
-        An expert who speaks and has no weights uses the shared block; without one it is an error, unless
-        `unknown_experts` is "ignore". `where` says in messages which votes these are, such as " of the validation
-        part".
+        An expert without weights uses the shared block. Without a shared block, an unknown expert who votes is an
+        error, unless `unknown_experts` is "ignore". Comparisons without experts have one entry. `where` describes the
+        votes in messages, such as " of the validation part".
         """
         mixed = Setting("weights", "mixed")
         if isinstance(votes, Comparisons) and votes.expert is None:
-            # Nobody is named: all that is said is one voice, and only shared weights can hear it.
+            # Comparisons without experts count as those of one unknown expert.
             if self.shared < 0 and unknown_experts == "error" and has_votes(votes):
                 raise DataError(
                     f"the comparisons{where} name no experts, and {owner} has weights for {listing(self.names, 20)} "
@@ -102,23 +102,24 @@ class WeightBlocks(NamedTuple):
 
 
 def has_votes(votes: Votes) -> bool:
-    """Return whether anything that weighs is said at all."""
+    """Return whether there is a list of positive weight, or a comparison with a positive count."""
     if isinstance(votes, Preferences):
         return bool((votes.weights > 0).any())
     return bool((votes.n_left + votes.n_right + votes.n_ties > 0).any())
 
 
 def weight_blocks(votes: Votes, weights: str = "individual", min_lists: int = 1) -> WeightBlocks:
-    """Return the blocks a fit learns: one for each expert, one for all, or both.
+    """Return the blocks of weights that a fit learns.
 
     Parameters
     ----------
     votes : Preferences or Comparisons
-        What is learned from.
+        The training data.
     weights : {"individual", "consensus", "mixed"}
-        Whether each expert has weights of its own, all share them, or those with few lists do.
+        A block for every expert; one shared block; or a block for every expert with enough lists, and a shared block
+        for the others.
     min_lists : int
-        With "mixed", from how many lists on an expert has its own.
+        With "mixed", the smallest number of lists of an expert with a block of its own.
     """
     if weights == "consensus" or (isinstance(votes, Comparisons) and votes.expert is None):
         return WeightBlocks([SHARED], 0)
@@ -126,38 +127,41 @@ def weight_blocks(votes: Votes, weights: str = "individual", min_lists: int = 1)
 
 
 def weight_blocks_by_lists(experts: Sequence[str], lists: Ints, weights: str, min_lists: int = 1) -> WeightBlocks:
-    """Return the same, given how many lists every expert has."""
+    """Return the blocks that `weight_blocks` would, given the number of lists of every expert."""
     if weights == "consensus":
         return WeightBlocks([SHARED], 0)
-    least = min_lists if weights == "mixed" else 1
-    own = sorted(e for e, n in zip(experts, lists.tolist(), strict=True) if n >= least)
+    fewest = min_lists if weights == "mixed" else 1
+    own = sorted(e for e, n in zip(experts, lists.tolist(), strict=True) if n >= fewest)
     return WeightBlocks([*own, SHARED], len(own)) if weights == "mixed" else WeightBlocks(own, -1)
 
 
 class ExpertRows(NamedTuple):
-    """What experts say about the slots of instances, slot by slot.
+    """Sparse feature rows of items, sorted by slot.
 
-    The score of a slot is the sum of X[r] . w[block[r]] over its rows, with w of shape (blocks, d), plus what `base`
-    gives, which is the same for all slots of an instance.
+    The score of a slot is the sum of X[r] . w[block[r]] over its rows r, with w of shape (blocks, d), plus a term that
+    is the same for all slots of an instance (`base`). That term scores an item that nobody lists; rows hold the
+    difference from it.
 
     Attributes
     ----------
     offsets : int64[N + 1]
-        Where the slots of every instance begin.
+        Offsets of the slots of every instance.
     starts : int64[S + 1]
-        Where the rows of every slot begin; rows of a slot are in the order of blocks.
+        Offsets of the rows of every slot; rows of a slot are sorted by block.
     block : int32[R]
         The block of weights of every row.
     X : float64[R, d]
-        What a row says, compared with not being listed.
+        Features of the item in a list, minus those of an item that the list leaves out.
     key : uint64[S]
-        A hash of what is said about a slot that does not depend on the order of anything.
+        A hash of the rows of a slot, independent of any order.
     value, source : float64[R], int64[R]
-        What is subtracted to compare two rows of one list, in the unit of the transform, and the list.
+        The transformed rank of every row, and its list. The difference of two values in a list is the strength of the
+        preference.
     list_starts, list_block, absent
-        Where the lists of every instance begin, their blocks, and what they say about items they do not hold.
+        Offsets of the lists of every instance, their blocks, and their features of items that they leave out.
     n_own : int
-        How many blocks belong to one expert: such an expert says of every item that it does not list it.
+        The number of blocks that belong to one expert. Their feature "not listed" is 1 for all slots without a row,
+        also in instances where the expert has no list.
     """
 
     offsets: Ints
@@ -174,29 +178,30 @@ class ExpertRows(NamedTuple):
 
     @property
     def n_instances(self) -> int:
-        """How many instances there are."""
+        """The number of instances."""
         return len(self.offsets) - 1
 
     @property
     def n_slots(self) -> int:
-        """How many slots there are."""
+        """The number of slots."""
         return len(self.starts) - 1
 
     def canonical(self, label: Floats) -> Ints:
-        """Return the slots instance by instance, sorted by label and then by what is said about them.
+        """Return the slots sorted by instance, then label, then key.
 
-        Slots that compare equal are alike for every learner, so that the order of the input does not matter.
+        Slots with the same label and key are interchangeable, so that the result of a fit does not depend on the order
+        of the input.
         """
         return np.lexsort((self.key, label, list_ids(self.offsets)))
 
     def base(self, w: Floats) -> Floats:
-        """Return what is added to every score of an instance."""
+        """Return the term of every instance that is added to the scores of all its slots."""
         of_list = (self.absent * w[self.list_block]).sum(axis=1)
         total = np.bincount(list_ids(self.list_starts), weights=of_list, minlength=self.n_instances)
         return total.astype(np.float64) + float(w[: self.n_own, 0].sum())
 
     def scores(self, w: Floats, instances: Ints | None = None) -> Floats:
-        """Return the score of every slot (of the given instances) without the base, by a compiled loop."""
+        """Return the score of every slot (of the given instances) without `base`, by a compiled loop."""
         from concordant.kernels.expert_rows import linear_scores
 
         which = np.arange(self.n_instances) if instances is None else instances
@@ -220,45 +225,45 @@ def potentials(
     Parameters
     ----------
     votes : Preferences or Comparisons
-        Comparisons give the numbers of wins and losses, whatever the transform.
+        For comparisons the potentials are the numbers of wins and losses; `transform` has no effect.
     blocks : WeightBlocks
-        Which weights there are.
+        The blocks of weights.
     block_of_expert : int64[K]
-        The block of every expert of the votes, -1 to leave its lists out.
+        The block of every expert of the votes, -1 to ignore its lists.
     transform : {"binary", "rankdiff", "log", "count"} or several
-        How strongly an item is preferred to one behind it. Several give d = 1 + 2 per transform.
+        The strength of a preference as a function of the two ranks. Several transforms give d = 1 + 2 per transform.
     missing : {"unknown", "below"}
-        Whether a list says nothing about what it leaves out, or prefers all it holds to it, by 1.
+        Whether a list expresses no preference about items that it leaves out, or prefers all its items to them, with
+        strength 1.
     scaling : {"mean", "paper"}
-        Whether sums are divided by the number of items of the instance.
+        "mean" divides the sums by the number of items of the instance.
     trained_on : TrainingSummary, optional
-        How far the lists went that the weights were learned from; `DepthCorrection` says what becomes of longer ones.
+        Summary of the lists from which the weights were learned, for `DepthCorrection`.
     """
     transforms = (transform,) if isinstance(transform, str) else tuple(transform)
-    if isinstance(votes, Comparisons) or votes.n_rows <= _STRETCH:
+    if isinstance(votes, Comparisons) or votes.n_rows <= _CHUNK_ROWS:
         return _potentials(votes, blocks, block_of_expert, transforms, missing, scaling, trained_on)
-    edges = _stretch_edges(votes)
+    edges = _chunk_edges(votes)
 
-    def stretch(k: int) -> ExpertRows:
-        own = votes.window(edges[k], edges[k + 1])
-        return _potentials(own, blocks, block_of_expert, transforms, missing, scaling, trained_on)
+    def chunk(k: int) -> ExpertRows:
+        part = votes.window(edges[k], edges[k + 1])
+        return _potentials(part, blocks, block_of_expert, transforms, missing, scaling, trained_on)
 
-    # What is said of an instance depends on no other.
     with without_progress():
-        return _concatenated(map_instances(stretch, len(edges) - 1))
+        return _concatenated(map_instances(chunk, len(edges) - 1))
 
 
-def _stretch_edges(votes: Preferences) -> list[int]:
-    """Return the instances at which stretches begin that threads go through one at a time, and the end."""
+def _chunk_edges(votes: Preferences) -> list[int]:
+    """Return the first instance of every chunk of about `_CHUNK_ROWS` rows, and the number of instances."""
     n, rows, out = len(votes), votes.list_offsets[votes.list_starts], [0]
     while out[-1] < n:
-        full = int(np.searchsorted(rows, rows[out[-1]] + _STRETCH, side="right")) - 1
+        full = int(np.searchsorted(rows, rows[out[-1]] + _CHUNK_ROWS, side="right")) - 1
         out.append(min(max(full, out[-1] + 1), n))
     return out
 
 
 def _concatenated(parts: Sequence[ExpertRows]) -> ExpertRows:
-    """Return the rows of instances that come one after another."""
+    """Return the rows of consecutive chunks as one."""
     first = parts[0]
     rows = offsets_of(np.array([len(part.block) for part in parts]))
     lists = offsets_of(np.array([len(part.list_block) for part in parts]))
@@ -266,9 +271,9 @@ def _concatenated(parts: Sequence[ExpertRows]) -> ExpertRows:
     value, source = np.empty(rows[-1]), np.empty(rows[-1], dtype=np.int64)
 
     def write(k: int) -> None:
-        own, part = slice(rows[k], rows[k + 1]), parts[k]
-        block[own], X[own], value[own] = part.block, part.X, part.value
-        np.add(part.source, lists[k], out=source[own])
+        at, part = slice(rows[k], rows[k + 1]), parts[k]
+        block[at], X[at], value[at] = part.block, part.X, part.value
+        np.add(part.source, lists[k], out=source[at])
 
     map_instances(write, len(parts))
 
@@ -291,22 +296,24 @@ def _concatenated(parts: Sequence[ExpertRows]) -> ExpertRows:
 
 
 class DepthCorrection(NamedTuple):
-    """How lists are read by weights that were learned from other lists, shorter ones perhaps.
+    """Correction of the potentials for lists that are longer than those in training.
 
-    What an expert says about its first 20 items does not tell what its place 500 is worth. Not being listed meant, in
-    training, being below the depth D of `TrainingSummary.depth`: in a list that goes beyond 1.5 D an item at rank r > D
-    is heard √(D / r) as loud, so that it fades into an item that is not listed. Row and col grow with the share of the
-    items of the instance that a list holds. That share is taken of the longest list and of the largest instance learned
-    from where these are more than 1.5 times as long and as large, and is the mean share learned from where it is still
-    more than 4 times the largest, as in training on lists that were cut while all their items stayed known. Within
-    these limits nothing changes.
+    Weights learned from the first 20 places hold no information about place 500. In training, an item that was not
+    listed was below the depth D (`TrainingSummary.depth`). So in lists deeper than 1.5 D, the row of an item at rank
+    r > D is multiplied by √(D / r): the deeper the item, the more it resembles one that is not listed.
+
+    Row and col grow with the coverage of a list, the fraction of the items that it holds. They are rescaled as if the
+    list were as long as the longest training list, and the instance as large as the largest training instance, if it is
+    more than 1.5 times as long, or as large. A coverage that is still more than 4 times the largest one in training is
+    replaced by the mean training coverage; this happens after training on lists that were cut while their instances
+    kept all items. Other lists are not changed.
 
     Attributes
     ----------
     scale : float64[lists] or None
-        What row and col are multiplied by; None where nothing is.
+        Factor of row and col; None if all are 1.
     depth_discount : float64[rows] or None
-        The factor of each row beyond the training depth: 1 counts in full, 0 as not listed; None where all are 1.
+        Factor of each row: 1 for full effect, 0 for an item as good as not listed; None if all are 1.
     """
 
     scale: Floats | None
@@ -316,26 +323,26 @@ class DepthCorrection(NamedTuple):
     def of(
         cls, votes: Preferences, block: Ints, trained_on: TrainingSummary | None, scaling: str = "mean"
     ) -> DepthCorrection:
-        """Return how to read lists, given the block of each (-1 for one left out).
+        """Return the correction, given the block of every list (-1 for ignored ones).
 
-        Sums that are not divided by the number of items grow with the length of the list alone.
+        With scaling="paper" the sums are not divided by the number of items, so that only the length of a list matters.
         """
         if trained_on is None or trained_on.covers(votes):
             return cls(None, None)
         length, longest = votes.list_lengths, trained_on.length[block]
-        counted = np.where(length > LENGTH_FACTOR * longest, longest, length)
+        corrected = np.where(length > LENGTH_FACTOR * longest, longest, length)
         if scaling == "mean":
             size, most = votes.slots.sizes[votes.list_instance], trained_on.items[1]
-            share = counted / np.maximum(np.where(size > LENGTH_FACTOR * most, most, size), 1)
-            share = np.where(share > COVERAGE_FACTOR * trained_on.widest, trained_on.coverage[block], share)
-            counted = share * size
-        far = np.abs(counted - length) > 1e-9 * length
-        scale = np.divide(counted, length, out=np.ones(len(length)), where=far) if far.any() else None
+            coverage = corrected / np.maximum(np.where(size > LENGTH_FACTOR * most, most, size), 1)
+            coverage = np.where(coverage > COVERAGE_FACTOR * trained_on.widest, trained_on.coverage[block], coverage)
+            corrected = coverage * size
+        changed = np.abs(corrected - length) > 1e-9 * length
+        scale = np.divide(corrected, length, out=np.ones(len(length)), where=changed) if changed.any() else None
         return cls(scale, depth_discount(votes, block, trained_on))
 
 
 def depth_discount(votes: Preferences, block: Ints, trained_on: TrainingSummary) -> Floats | None:
-    """Return how weights every row is heard whose list goes deeper than those learned from; None where none does."""
+    """Return the depth discount of every row, as in `DepthCorrection`; None if no list is deeper than in training."""
     limit = trained_on.depth[block]
     deep = list_depths(votes) > LENGTH_FACTOR * limit
     if not deep.any():
@@ -353,7 +360,7 @@ def _potentials(
     scaling: str,
     trained_on: TrainingSummary | None,
 ) -> ExpertRows:
-    """Return the rows of lists sorted by slot, with what training needs beside them."""
+    """Return the rows of lists sorted by slot, with the keys and values that training needs."""
     lists = _list_rows(votes, blocks, block_of_expert, transforms, missing, scaling, trained_on)
     of_list = np.repeat(np.arange(len(lists.block)), lists.lengths)
     block = lists.block[of_list]
@@ -381,17 +388,17 @@ def _potentials(
 
 
 def dense_potentials(rows: ExpertRows, blocks: WeightBlocks) -> tuple[Floats, list[str]]:
-    """Return a table of the potentials, a row for each slot, and the names of its columns.
+    """Return the potentials as a dense matrix with a row for each slot, and the names of its columns.
 
-    For every block "missing" (1 where the expert does not list the item), "preferred" and "beaten".
+    Every block has the columns "missing" (1 if the expert does not list the item), "preferred" and "beaten".
     """
     d = rows.X.shape[1]
     out = np.zeros((rows.n_slots, len(blocks), d))
     out[:, : rows.n_own, 0] = 1.0
     instance = list_ids(rows.list_starts)
-    for n, block, said in zip(instance.tolist(), rows.list_block.tolist(), rows.absent, strict=True):
-        if said.any():
-            out[rows.offsets[n] : rows.offsets[n + 1], block] += said
+    for n, block, absent in zip(instance.tolist(), rows.list_block.tolist(), rows.absent, strict=True):
+        if absent.any():
+            out[rows.offsets[n] : rows.offsets[n + 1], block] += absent
     np.add.at(out, (list_ids(rows.starts), rows.block), rows.X)
     kinds = ("missing", *(("preferred", "beaten") * ((d - 1) // 2)))
     return out.reshape(rows.n_slots, -1), [f"{name}.{kind}" for name in blocks.names for kind in kinds]
@@ -405,23 +412,23 @@ def expert_features(
     missing: str = "unknown",
     experts: Sequence[str] | None = None,
 ) -> Features:
-    """Return what every expert says about every item as features, a few columns for each expert.
+    """Convert the preferences of experts to features of items, a few columns for each expert.
 
     Parameters
     ----------
     preferences : Preferences or Comparisons
-        What the experts said.
+        The preferences of the experts.
     kind : {"potentials", "svd"}
         The potentials of the CRF ("missing", "preferred", "beaten"), or the leading singular vectors of SVDRank ("u1",
         "sigma1", "v1", "missing").
     transform : {"log", "rankdiff", "binary", "count"}
-        How strongly an expert prefers an item to one behind it.
+        The strength of an expert's preference, as a function of the two ranks.
     missing : {"unknown", "below"}
-        Whether a list says nothing about the items it leaves out, or that they are worse than all it holds.
+        Whether a list expresses no preference about the items it leaves out, or ranks them below all that it holds.
     experts : sequence of str, optional
-        Whose columns there are, in this order: give those of the training part for other parts, so that columns agree.
-        Experts who are not named are left out; those named who say nothing list nothing. By default all who say
-        something, sorted.
+        The experts that get columns, in this order. To get the columns of the training data in other data, pass the
+        training experts. Other experts are ignored, and a named expert without votes lists no items. By default all
+        experts with votes, sorted by name.
 
     Examples
     --------
@@ -446,38 +453,38 @@ def expert_features(
     if kind == "svd":
         from concordant.features.svd_features import dense_triples, singular_triples
 
-        found = singular_triples(preferences, blocks, of_expert, transform, 1, missing, "mean")
-        return dense_triples(found, preferences.slots, blocks)
+        triples = singular_triples(preferences, blocks, of_expert, transform, 1, missing, "mean")
+        return dense_triples(triples, preferences.slots, blocks)
     X, names = dense_potentials(potentials(preferences, blocks, of_expert, transform, missing=missing), blocks)
     return Features.from_codes(preferences.slots, X, Texts(names))
 
 
 class _ListRows(NamedTuple):
-    """The potentials of every list of the experts with a block: `matrix` for training, `terms` for prediction.
+    """The potentials of every list, for experts with a block: `matrix` for training, `terms` for prediction.
 
-    The columns of X are -1, and for every transform (row sum + shift) / width and -(column sum + shift) / width, times
-    the weight of the list and the discount of the row.
+    The columns of X are -1, and for every transform (row sum + shift) / divisor and -(column sum + shift) / divisor,
+    times the weight of the list and the discount of the row.
 
     Attributes
     ----------
     instance, block : int64[L]
         The instance and the block of weights of every list.
     starts, offsets : int64[N + 1], int64[L + 1]
-        Where the lists of every instance and the rows of every list begin.
+        Offsets of the lists of every instance, and of the rows of every list.
     lengths, slot : int64[L], int[R]
-        How many rows every list has, and the slot of every row.
+        The number of rows of every list, and the slot of every row.
     row : int64[R] or slice
-        The rows of the preferences; all of them where no list is left out.
+        The rows of the preferences that are used.
     sums : list of (float64[R], float64[R])
         The row and column sums of every transform.
     shift : (float64[L], float64[L]) or None
-        What is added to both sums, for the items that the list leaves out.
-    width, weight : int64[L] or None, float64[L] or None
-        The number of items that the sums are divided by, and the weight of the list; None stands for 1.
+        Added to the row and column sums, for the items that the list leaves out; None for 0.
+    divisor, weight : int64[L] or None, float64[L] or None
+        The number of items that divides the sums, and the weight of the list; None for 1.
     discount : float64[R] or None
         As in `DepthCorrection`.
     absent : float64[L, d] or None
-        As in `ExpertRows`; None where lists say nothing about the items they leave out.
+        As in `ExpertRows`; None for zeros.
     """
 
     instance: Ints | Codes
@@ -489,7 +496,7 @@ class _ListRows(NamedTuple):
     row: Ints | slice
     sums: Sequence[tuple[Floats, Floats]]
     shift: tuple[Floats, Floats] | None
-    width: Ints | None
+    divisor: Ints | None
     weight: Floats | None
     discount: Floats | None
     absent: Floats | None
@@ -498,16 +505,16 @@ class _ListRows(NamedTuple):
         """Return X: d numbers for every row of the lists."""
         X = np.empty((len(self.slot), 1 + 2 * len(self.sums)))
         X[:, 0] = -1.0 if self.weight is None else np.repeat(-self.weight, self.lengths)
-        width = 1.0 if self.width is None else np.repeat(self.width, self.lengths)
+        divisor = 1.0 if self.divisor is None else np.repeat(self.divisor, self.lengths)
         for t, (won, lost) in enumerate(self.sums):
             if self.shift is not None:
-                up, down = (np.repeat(shift, self.lengths) for shift in self.shift)
-                won, lost = won + up, lost + down
+                row_shift, col_shift = (np.repeat(shift, self.lengths) for shift in self.shift)
+                won, lost = won + row_shift, lost + col_shift
             if self.weight is not None:
                 # -X[:, 0] is the weight of the list of each row.
                 won, lost = -X[:, 0] * won, -X[:, 0] * lost
-            np.divide(won, width, out=X[:, 1 + 2 * t])
-            np.divide(lost, -width, out=X[:, 2 + 2 * t])
+            np.divide(won, divisor, out=X[:, 1 + 2 * t])
+            np.divide(lost, -divisor, out=X[:, 2 + 2 * t])
         if self.discount is not None:
             X *= self.discount[:, None]
         return X
@@ -518,15 +525,15 @@ class _ListRows(NamedTuple):
         if self.weight is not None:
             factor *= self.weight[:, None]
         constant = -factor[:, 0]
-        if self.width is not None:
-            factor /= self.width[:, None]
+        if self.divisor is not None:
+            factor /= self.divisor[:, None]
         out = np.zeros(len(self.slot))
         for t, (won, lost) in enumerate(self.sums):
-            plus, minus = factor[:, 1 + 2 * t], factor[:, 2 + 2 * t]
+            beta_plus, beta_minus = factor[:, 1 + 2 * t], factor[:, 2 + 2 * t]
             if self.shift is not None:
-                constant += plus * self.shift[0] - minus * self.shift[1]
-            out += np.repeat(plus, self.lengths) * won
-            out -= np.repeat(minus, self.lengths) * lost
+                constant += beta_plus * self.shift[0] - beta_minus * self.shift[1]
+            out += np.repeat(beta_plus, self.lengths) * won
+            out -= np.repeat(beta_minus, self.lengths) * lost
         out += np.repeat(constant, self.lengths)
         if self.discount is not None:
             out *= self.discount
@@ -542,7 +549,7 @@ def _list_rows(
     scaling: str,
     trained_on: TrainingSummary | None,
 ) -> _ListRows:
-    """Return the rows of every list: the one place where they are made, for training and for prediction."""
+    """Return the feature rows of every list, for training and for prediction; parameters as in `potentials`."""
     row: Ints | slice = slice(None)
     discount = None
     weight: Floats | None = None
@@ -553,23 +560,23 @@ def _list_rows(
         starts = offsets_of(np.bincount(instance, minlength=len(votes)))
         sums = [wins] * len(transforms)
         lengths = np.diff(offsets)
-        length = lengths.astype(np.float64)
+        corrected = lengths.astype(np.float64)
     else:
         block, lengths = block_of_expert[votes.list_expert], votes.list_lengths
         weight = votes.list_weight
         if weight is not None:
-            # A list of weight 0 counts as absent.
+            # A list of weight 0 is ignored.
             block = np.where(weight > 0, block, -1)
         scale, discount = DepthCorrection.of(votes, block, trained_on, scaling)
         sums = [_scaled_sums(votes, t, scale) for t in transforms]
         instance, starts, offsets, slot = votes.list_instance, votes.list_starts, votes.list_offsets, votes.slot
-        length = lengths.astype(np.float64)
+        corrected = lengths.astype(np.float64)
         if scale is not None:
-            length *= scale
+            corrected *= scale
         if block.min(initial=0) < 0:
             kept = np.flatnonzero(block >= 0)
             row = np.flatnonzero(np.repeat(block >= 0, lengths))
-            instance, block, length = instance[kept], block[kept], length[kept]
+            instance, block, corrected = instance[kept], block[kept], corrected[kept]
             weight = None if weight is None else weight[kept]
             starts = offsets_of(np.bincount(instance, minlength=len(votes)))
             lengths, slot = lengths[kept], slot[row]
@@ -577,52 +584,57 @@ def _list_rows(
             sums = [(won[row], lost[row]) for won, lost in sums]
             discount = None if discount is None else discount[row]
     size = votes.slots.sizes[instance]
-    width = size if scaling == "mean" else None
-    shift = (size - length, -length) if missing == "below" else None
+    divisor = size if scaling == "mean" else None
+    shift = (size - corrected, -corrected) if missing == "below" else None
     absent = None
     if weight is not None or missing == "below" or blocks.shared >= 0:
         absent = np.zeros((len(block), 1 + 2 * len(transforms)))
         absent[:, 0] = (1.0 if weight is None else weight) - (block < blocks.n_own)
         if missing == "below":
-            beaten = -length if weight is None else -weight * length
-            absent[:, 2::2] = (beaten if width is None else beaten / width)[:, None]
-    return _ListRows(instance, block, starts, offsets, lengths, slot, row, sums, shift, width, weight, discount, absent)
+            beaten = -corrected if weight is None else -weight * corrected
+            absent[:, 2::2] = (beaten if divisor is None else beaten / divisor)[:, None]
+    return _ListRows(
+        instance, block, starts, offsets, lengths, slot, row, sums, shift, divisor, weight, discount, absent
+    )
 
 
 def _scaled_sums(votes: Preferences, transform: str, scale: Floats | None) -> tuple[Floats, Floats]:
     row, col = votes.pair_sums(transform)
     if scale is None:
         return row, col
-    # Differences of ranks themselves grow with the length of the list, too.
+    # With "count" each term is a difference of ranks, which also grows with the length of the list.
     of_row = np.repeat(scale**2 if transform == "count" else scale, votes.list_lengths)
     return row * of_row, col * of_row
 
 
 def _wins_and_losses(votes: Comparisons, block_of_expert: Ints) -> tuple[Ints, Ints, Ints, Ints, tuple[Floats, Floats]]:
-    """Return the items that every expert compared as lists: instance, block, offsets, slot, (wins, losses)."""
+    """Return the items that each expert compared as a list: instance, block, offsets, slot, (wins, losses).
+
+    Comparisons without outcomes and of experts without a block are ignored.
+    """
     n_slots = max(votes.slots.n_slots, 1)
     expert = np.zeros(len(votes.left), dtype=np.int64) if votes.expert is None else votes.expert.astype(np.int64)
     block = block_of_expert
-    heard = votes.n_left + votes.n_right + votes.n_ties > 0
-    used = np.flatnonzero((block[expert] >= 0) & heard)
+    counted = votes.n_left + votes.n_right + votes.n_ties > 0
+    used = np.flatnonzero((block[expert] >= 0) & counted)
     key = np.concatenate([expert[used] * n_slots + votes.left[used], expert[used] * n_slots + votes.right[used]])
     pairs, place = np.unique(key, return_inverse=True)
     won = np.concatenate([votes.n_left[used], votes.n_right[used]])
     lost = np.concatenate([votes.n_right[used], votes.n_left[used]])
     row, col = (np.bincount(place, weights=n, minlength=len(pairs)).astype(np.float64) for n in (won, lost))
-    who, slot = pairs // n_slots, pairs % n_slots
+    judge, slot = pairs // n_slots, pairs % n_slots
     instance = votes.slots.instance[slot].astype(np.int64)
-    by_list = np.lexsort((slot, who, instance))
-    who, slot, instance, row, col = who[by_list], slot[by_list], instance[by_list], row[by_list], col[by_list]
-    new = np.ones(len(who), dtype=np.bool_)
-    new[1:] = (who[1:] != who[:-1]) | (instance[1:] != instance[:-1])
-    first = np.flatnonzero(new)
-    offsets = np.append(first, len(who)).astype(np.int64)
-    return instance[first], block[who[first]], offsets, slot, (row, col)
+    order = np.lexsort((slot, judge, instance))
+    judge, slot, instance, row, col = judge[order], slot[order], instance[order], row[order], col[order]
+    starts_list = np.ones(len(judge), dtype=np.bool_)
+    starts_list[1:] = (judge[1:] != judge[:-1]) | (instance[1:] != instance[:-1])
+    first = np.flatnonzero(starts_list)
+    offsets = np.append(first, len(judge)).astype(np.int64)
+    return instance[first], block[judge[first]], offsets, slot, (row, col)
 
 
 def slot_keys(X: Floats, block: Codes, starts: Ints, names: Sequence[str]) -> Keys:
-    """Return a hash of the rows of every slot that depends on the names of their blocks and on no order."""
+    """Return a hash of the rows of every slot; it depends on the names of the blocks, but not on any order."""
     name = np.array([id_hash(n) for n in names], dtype=np.uint64)
     if not len(block):
         return np.zeros(len(starts) - 1, dtype=np.uint64)
@@ -643,25 +655,25 @@ def potential_scores(
     scaling: str = "mean",
     trained_on: TrainingSummary | None = None,
 ) -> Floats:
-    """Return the score of every slot: the rows of `potentials` times the weights, the same in any order of the experts.
+    """Return the score of every slot, the sum of its rows times the weights; the order of the experts changes no bit.
 
     Parameters as in `potentials`; `w` has a row of d weights for every block.
     """
     transforms = (transform,) if isinstance(transform, str) else tuple(transform)
-    always = float(w[: blocks.n_own, 0].sum())
+    constant = float(w[: blocks.n_own, 0].sum())
 
-    def scores(own: Votes) -> Floats:
-        lists = _list_rows(own, blocks, block_of_expert, transforms, missing, scaling, trained_on)
-        most = np.diff(lists.starts)
-        total = exact_sums(lists.terms(w), lists.slot, own.slots.n_slots, lists.offsets[lists.starts], most)
+    def scores(part: Votes) -> Floats:
+        lists = _list_rows(part, blocks, block_of_expert, transforms, missing, scaling, trained_on)
+        n_lists = np.diff(lists.starts)
+        total = exact_sums(lists.terms(w), lists.slot, part.slots.n_slots, lists.offsets[lists.starts], n_lists)
         if lists.absent is None:
-            return total + always
+            return total + constant
         absent = np.einsum("ld,ld->l", lists.absent, w[lists.block])
-        shift = exact_sums(absent, lists.instance, len(own), lists.starts, most) + always
-        return total + np.repeat(shift, own.slots.sizes)
+        shift = exact_sums(absent, lists.instance, len(part), lists.starts, n_lists) + constant
+        return total + np.repeat(shift, part.slots.sizes)
 
-    if isinstance(votes, Comparisons) or votes.n_rows <= _STRETCH:
+    if isinstance(votes, Comparisons) or votes.n_rows <= _CHUNK_ROWS:
         return scores(votes)
-    edges = _stretch_edges(votes)
+    edges = _chunk_edges(votes)
     with without_progress():
         return np.concatenate(map_instances(lambda k: scores(votes.window(edges[k], edges[k + 1])), len(edges) - 1))

@@ -21,17 +21,17 @@ def item_features(
 ) -> Features:
     """Return the features of every item of the votes, from the first part that holds the item.
 
-    Items are matched by id. A part that names no items (a .npy table, lines without a docid) is matched by the order of
-    its rows within each instance, with a warning, where both hold equally many.
+    Items are matched by id. A part without item names (a .npy table, lines without a docid) is matched by the order of
+    its rows within each instance, with a warning; the numbers of rows and items must agree.
 
     Parameters
     ----------
     votes : Preferences or Comparisons
-        Whose items get features; an item without features is an error.
+        The container of the items; an item without features is an error.
     parts : mapping from str to Features
-        The features, by what messages call them, such as the name of a file.
+        The features, by the names that messages use for them, such as file names.
     names : sequence of str, optional
-        The features to take; those of the widest part when absent.
+        The names of the features to take; by default those of the part with the most features.
 
     Examples
     --------
@@ -44,14 +44,14 @@ def item_features(
         names = max(parts.values(), key=lambda part: part.n_features).names.tolist()
     X = np.zeros((votes.n_slots, len(names)))
     rows = np.full(votes.n_slots, -1, dtype=np.int64)
-    for called, part in parts.items():
+    for part_name, part in parts.items():
         own = part.select(names)
         at = votes.slots.locate(own.slots)
         if (at < 0).all() and _is_numbered(own):
-            at = _rows_in_order(called, own, votes)
+            at = _rows_in_order(part_name, own, votes)
             if (at >= 0).any():
                 warn(
-                    f"{called} names no items: its rows are taken for the items of each instance in their order.",
+                    f"{part_name} names no items: its rows are taken for the items of each instance in their order.",
                     DataWarning,
                 )
         found = (rows < 0) & (at >= 0)
@@ -62,13 +62,13 @@ def item_features(
 
 
 def _is_numbered(features: Features) -> bool:
-    """Return whether items have no names of their own: "1", "2", ... within each instance."""
+    """Return whether the item ids are only numbers "1", "2", ... within each instance."""
     offsets = features.slots.offsets
     place = np.arange(1, features.n_slots + 1) - np.repeat(offsets[:-1], np.diff(offsets))
     return features.items.tolist() == [str(p) for p in place.tolist()]
 
 
-def _rows_in_order(called: str, features: Features, votes: Preferences | Comparisons) -> Ints:
+def _rows_in_order(part_name: str, features: Features, votes: Preferences | Comparisons) -> Ints:
     """Return the row of every slot of the votes by its order within the instance, -1 for an absent instance."""
     at = np.full(votes.n_slots, -1, dtype=np.int64)
     codes = features.instances.codes
@@ -79,8 +79,8 @@ def _rows_in_order(called: str, features: Features, votes: Preferences | Compari
         first, last = (int(v) for v in features.slots.offsets[codes[instance] : codes[instance] + 2])
         if b - a != last - first:
             raise DataError(
-                f"{called} names no items, so its rows can only be matched by their order; but instance {instance!r} "
-                f"has {b - a} items and {last - first} rows of features."
+                f"{part_name} names no items, so its rows can only be matched by their order; but instance "
+                f"{instance!r} has {b - a} items and {last - first} rows of features."
             )
         at[a:b] = np.arange(first, last)
     return at
