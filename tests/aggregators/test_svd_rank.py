@@ -15,8 +15,8 @@ from concordant.aggregators._lambdarank import LambdaRankLearner, Queries, Setti
 from concordant.base.checks import CHECKS
 from concordant.errors import ConcordantWarning, DataError, FormatError, KindError, NotFittedError, ParameterError
 from concordant.execution import watch
-from concordant.features.svd_features import svd_weight_blocks, singular_triples, triple_rows
-from concordant.ranking.metric_swaps import learned_metric
+from concordant.features.svd_features import singular_triples, svd_weight_blocks, triple_rows
+from concordant.ranking.metric_swaps import lambda_metric
 
 PAPER = {"scaling": "paper", "average": 0, "l2": 0, "learning_rate": 0.01}
 
@@ -87,7 +87,7 @@ def test_a_worked_step_from_lists_to_weights(golden: Callable[[str], dict[str, A
     blocks = svd_weight_blocks(votes, "individual", 1, 1)
     rows = triple_rows(singular_triples(votes, blocks, blocks.of(votes, "test")), votes.slots)
     label = np.array(case["input"]["labels"], dtype=float)
-    queries = Queries.of(rows, label, np.array([0]), votes.instances, learned_metric("ndcg"))
+    queries = Queries.of(rows, label, np.array([0]), votes.instances, lambda_metric("ndcg"))
     chosen = {"strength": "log", "learning_rate": case["input"]["eta"]}
     learner = LambdaRankLearner(chosen, Settings(1, 0, 0.0, 0.0, 0), blocks, [rows], queries)
     # There the features of all experts come first, then whether each does not list the item.

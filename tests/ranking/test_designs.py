@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from concordant.arrays import Floats
-from concordant.ranking.design_matrix import DenseDesign, Scaling, blocks_of_rows, reproducible_product
+from concordant.ranking.design_matrix import DenseDesign, Scaling, reproducible_product, row_blocks
 
 
 def table(seed: int = 0, n: int = 700, F: int = 300) -> Floats:
@@ -15,7 +15,7 @@ def table(seed: int = 0, n: int = 700, F: int = 300) -> Floats:
 
 def test_blocks_hold_every_row_once() -> None:
     for n, width in ((0, 3), (1, 0), (5, 10**9), (1000, 1000), (131073, 1)):
-        rows = [r for block in blocks_of_rows(n, width) for r in range(block.start, block.stop)]
+        rows = [r for block in row_blocks(n, width) for r in range(block.start, block.stop)]
         assert rows == list(range(n))
 
 

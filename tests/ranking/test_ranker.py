@@ -279,7 +279,7 @@ def test_not_converging_warns_and_keeps_the_estimate() -> None:
 
 
 def test_steps_that_are_too_long_are_told_of() -> None:
-    with pytest.warns(ConcordantWarning, match=r"above .* where it began.*smaller learning_rate"):
+    with pytest.warns(ConcordantWarning, match=r"above the .* of the start.*smaller learning_rate"):
         fitted = cc.RankNet(solver="sgd", learning_rate=100.0, max_iter=5).fit(FEATURES, LABELS)
     assert not fitted.fit_info_.converged
     assert np.isfinite(fitted.coefficients_).all()

@@ -73,9 +73,9 @@ def test_constant_features_and_products_are_never_chosen() -> None:
 def test_products_are_those_of_the_written_table(
     monkeypatch: pytest.MonkeyPatch, n: int, F: int, keep_first: bool, way: str
 ) -> None:
-    monkeypatch.setattr(second_order, "_WRITING", 1 if way == "written" else 10**9)
-    monkeypatch.setattr(second_order, "_STEADY", 1 if way == "written" else 10**9)
-    monkeypatch.setattr(second_order, "_FEW", 0)
+    monkeypatch.setattr(second_order, "_PRODUCT_COST", 1 if way == "written" else 10**9)
+    monkeypatch.setattr(second_order, "_REPRODUCIBLE_COST", 1 if way == "written" else 10**9)
+    monkeypatch.setattr(second_order, "_FEW_ROWS", 0)
     Z = standardised(n, F)
     P, pairs = written(Z)
     rng = np.random.default_rng(2)
@@ -129,5 +129,7 @@ def test_as_many_features_as_the_largest_public_set_and_few_rows() -> None:
 
 def test_no_product_above_the_threshold_is_refused_with_the_largest() -> None:
     features, labels = cc.synthetic.graded_features(10, n_features=3, random_state=0)
-    with pytest.raises(cc.errors.DataError, match=r"min_correlation=0\.9 .*largest is 0\.\d\d\d\. Lower it"):
+    with pytest.raises(
+        cc.errors.DataError, match=r"min_correlation=0\.9 .*largest is 0\.\d\d\d\. Lower min_correlation"
+    ):
         cc.RankNet(second_order=True, min_correlation=0.9).fit(features, labels)

@@ -31,7 +31,7 @@ RANKERS = [
 def test_stretches_add_up(ranker: cc.Ranker, monkeypatch: pytest.MonkeyPatch) -> None:
     features, labels = cc.synthetic.graded_features(60, random_state=2)
     whole = ranker.fit(features, labels).coefficients_.copy()
-    monkeypatch.setattr(_objective, "_STRETCH", 100)
+    monkeypatch.setattr(_objective, "_CHUNK_ROWS", 100)
     found = []
     for n in (1, 3):
         with force_threads(n):
@@ -42,7 +42,7 @@ def test_stretches_add_up(ranker: cc.Ranker, monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.mark.parametrize("share", [1, 3], ids=["all", "a third"])
 def test_the_gradient_of_stretches_is_that_of_their_sum(share: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_objective, "_STRETCH", 7)
+    monkeypatch.setattr(_objective, "_CHUNK_ROWS", 7)
     rng = np.random.default_rng(3)
     sizes = np.array([4, 2, 5, 3, 6, 2, 4, 8, 3])
     label = np.concatenate([np.sort(rng.integers(0, 3, n))[::-1] for n in sizes]).astype(float)
@@ -53,7 +53,7 @@ def test_the_gradient_of_stretches_is_that_of_their_sum(share: int, monkeypatch:
     instances = np.arange(0, len(sizes), share)
     at = rng.normal(size=task.size)
     value, slope = task.value(at, instances, 0.3, 0)
-    assert task._lists_of(instances).n_stretches > 1
+    assert task._batch_of(instances).n_chunks > 1
     alone = [task.batch_value(at, np.array([len(sizes) - 1 - n]), 0.3, 0) for n in instances]
     assert value == pytest.approx(np.mean([v for v, _ in alone]), rel=1e-12)
     np.testing.assert_allclose(slope, np.mean([g for _, g in alone], axis=0), rtol=1e-10, atol=1e-12)
@@ -83,6 +83,6 @@ def test_errors_are_treated_in_all_threads_as_the_caller_has_them(n: int, monkey
     large = np.full(8, 1e300)
     with force_threads(n):
         with np.errstate(over="ignore"):
-            assert design_matrix.over_blocks(lambda block: float((large[block] * 1e300).max()), 8, 1) == [np.inf] * 4
+            assert design_matrix.map_row_blocks(lambda block: float((large[block] * 1e300).max()), 8, 1) == [np.inf] * 4
         with np.errstate(over="raise"), pytest.raises(FloatingPointError):
-            design_matrix.over_blocks(lambda block: large[block] * 1e300, 8, 1)
+            design_matrix.map_row_blocks(lambda block: large[block] * 1e300, 8, 1)

@@ -217,7 +217,7 @@ def test_what_cannot_be_measured_is_refused() -> None:
         cross_validate(cc.RankNet(), F, GRADES, folds=[Split(np.array([0]), np.array([99]))])
     with pytest.raises(ParameterError, match=r"'validation' .* a pair .preferences or features, labels."):
         GridSearch(cc.RankNet(), {"l2": [1.0, 0.1]}).fit(F, GRADES, validation=(F.X, GRADES))
-    with pytest.raises(ParameterError, match="features= stands beside preferences"):
+    with pytest.raises(ParameterError, match="features= goes with preferences"):
         cross_validate(cc.RankNet(), F, GRADES, features=F)
 
 

@@ -40,7 +40,7 @@ from concordant.features.svd_features import (
 from concordant.kernels.lists import exact_sums, list_ids, offsets_of
 from concordant.kernels.svd_tables import FeatureRows
 from concordant.learning.shift import RECORDED_RANGE, TrainingSummary, check_record, depth_shift, kind_shift
-from concordant.ranking.metric_swaps import learned_metric, learns_for
+from concordant.ranking.metric_swaps import lambda_metric, is_lambda_metric
 
 if TYPE_CHECKING:
     from concordant.data.features import Features
@@ -195,7 +195,7 @@ class SVDRank(Aggregator):
         "weights": one_of("individual", "consensus", "mixed"),
         "min_lists": integer(least=1),
         "min_rows": integer(least=1),
-        "metric": Constraint("one of ndcg, err, map, mrr (with or without @k), p@k, or 'pairs'", learns_for),
+        "metric": Constraint("one of ndcg, err, map, mrr (with or without @k), p@k, or 'pairs'", is_lambda_metric),
         "hidden": integer(least=0),
         "learning_rate": alternatives(number(above=0)),
         "passes": integer(least=1),
@@ -375,7 +375,7 @@ class SVDRank(Aggregator):
             )
             known = None
         settings = Settings(self.p, self.hidden, float(self.l2), float(self.average), self.random_state)
-        target, budget, normalise = learned_metric(self.metric), self.max_items or 0, self.scaling == "mean"
+        target, budget, normalise = lambda_metric(self.metric), self.max_items or 0, self.scaling == "mean"
         learners = []
         trained_on = TrainingSummary.of(
             preferences, blocks.of(preferences, owner, self.unknown_experts), len(blocks), truth.instances

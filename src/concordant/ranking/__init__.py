@@ -1,1 +1,1 @@
-"""Learning to rank from features, and the features that experts give."""
+"""Learning to rank from features: losses, rankers, and the probability of rankings with ties."""

@@ -14,10 +14,10 @@ from concordant.data.labels import Labels
 from concordant.errors import DataError, KindError, ParameterError, listing
 from concordant.kernels.lists import offsets_of
 
-__all__ = ["array_validation", "as_containers", "as_matrix", "chosen_columns", "joined"]
+__all__ = ["array_validation", "as_containers", "as_matrix", "select_columns", "match_features"]
 
 
-def joined(features: Features, votes: Votes, owner: str) -> Floats:
+def match_features(features: Features, votes: Votes, owner: str) -> Floats:
     """Return the features of every slot of the votes, matched by id."""
     if not isinstance(features, Features):
         raise KindError(f"features= takes Features. Got {type(features).__name__}.")
@@ -26,8 +26,8 @@ def joined(features: Features, votes: Votes, owner: str) -> Floats:
     return features.X[rows]
 
 
-def chosen_columns(X: Floats, names: Texts, wanted: list[str], owner: str) -> Floats:
-    """Return the columns by name."""
+def select_columns(X: Floats, names: Texts, wanted: list[str], owner: str) -> Floats:
+    """Return the wanted columns, matched by name; raise DataError if one is absent."""
     if names.tolist() == wanted:
         return X
     codes = names.codes
@@ -37,7 +37,7 @@ def chosen_columns(X: Floats, names: Texts, wanted: list[str], owner: str) -> Fl
         if len(names) < len(wanted) and names.tolist() == wanted[: len(names)]:
             hint = f" Was the file read with too few columns? Pass n_features={len(wanted)} to read_features."
         elif len(names) == len(wanted) and wanted == [str(n + 1) for n in range(len(wanted))]:
-            hint = " It knows no names of columns, only their order: pass the numbers without names."
+            hint = " It was fitted on columns without names: pass the numbers without names too."
         raise DataError(
             f"{owner} was fitted on {len(wanted)} features; {len(absent)} of them are absent: {listing(absent, 5)}. "
             f"There are {listing(names.tolist(), 5)}.{hint}"
@@ -46,7 +46,7 @@ def chosen_columns(X: Floats, names: Texts, wanted: list[str], owner: str) -> Fl
 
 
 def as_matrix(X: Any, owner: str) -> tuple[Floats, Texts | None]:
-    """Return an array as a matrix, and the names of its columns where it has names."""
+    """Return an array or data frame as a matrix, and the names of its columns, None without names."""
     names = getattr(X, "columns", None)
     if hasattr(X, "toarray"):
         raise KindError(f"{owner} works on dense numbers. Got {type(X).__name__}: pass X.toarray().")
@@ -59,12 +59,12 @@ def as_matrix(X: Any, owner: str) -> tuple[Floats, Texts | None]:
         ) from None
     if out.ndim != 2:
         raise DataError(f"X must have two dimensions, rows and features. Got {type(X).__name__} of shape {out.shape}.")
-    # A view, for containers make read-only what they hold, and the array is the caller's.
+    # A view, because containers make their arrays read-only, and this one belongs to the caller.
     return out.view(), None if names is None else Texts(as_ids(names, "feature"))
 
 
 def as_containers(owner: str, X: Any, y: Any, qid: Any, group: Any) -> tuple[Features, Labels]:
-    """Return arrays as features and labels; items are called by the numbers of their rows."""
+    """Return arrays as features and labels; the row numbers become the ids of the items."""
     matrix, names = as_matrix(X, owner)
     n = len(matrix)
     if y is None:
@@ -126,7 +126,7 @@ def _row_ids(qid: Any) -> list[str]:
 
 
 def array_validation(owner: str, validation: Any, by_group: bool) -> tuple[Features, Labels]:
-    """Return the arrays of a validation part as features and labels."""
+    """Return validation arrays as features and labels."""
     if not isinstance(validation, tuple) or len(validation) != 3:
         kind = "group" if by_group else "qid"
         raise ParameterError.invalid("validation", f"{owner}.fit", f"three arrays (X, y, {kind})", validation)

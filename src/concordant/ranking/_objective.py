@@ -18,23 +18,26 @@ if TYPE_CHECKING:
 
 __all__ = ["RankerLearner", "Network", "RankerObjective"]
 
-# Rows of lists that a thread goes through at a time.
-_STRETCH = 1 << 13
-# Lists that are looked at to see how steep the loss is.
+# Rows that a thread processes at a time.
+_CHUNK_ROWS = 1 << 13
+# Number of lists from which the mean length of the gradient is estimated.
 _PROBES = 200
 
 
 class Network(NamedTuple):
-    """The parameters of a scorer and of its loss; without a hidden layer bias and top are empty."""
+    """Parameters of the score, w · x or Σ_h top_h tanh(bias_h + w_h · x), and of the loss (extra).
+
+    Without a hidden layer `bias` and `top` are empty.
+    """
 
     w: Floats
     bias: Floats
     top: Floats
     extra: Floats
 
-    def scores(self, design: DesignMatrix, steady: bool = False) -> Floats:
-        """Return the score of every row; where asked for, at a higher cost, so that its bits depend on the row only."""
-        inner = design.reproducible_times(self.w) if steady else design.times(self.w)
+    def scores(self, design: DesignMatrix, reproducible: bool = False) -> Floats:
+        """Return the score of every row; `reproducible` scores do not depend on the other rows, and cost more."""
+        inner = design.reproducible_times(self.w) if reproducible else design.times(self.w)
         if not self.top.size:
             return inner
         inner += self.bias
@@ -43,32 +46,40 @@ class Network(NamedTuple):
 
 
 class _ListBatch(NamedTuple):
-    """Some of the lists, as their loss takes them, their rows (None for all), and how many lists there are."""
+    """Some of the training lists, in chunks for the threads.
+
+    Attributes
+    ----------
+    prepared : object
+        The lists in the form that the loss takes (`Ranker._prepared`).
+    rows : int64[] or None
+        Their rows of the design matrix; None for all rows.
+    n_lists : int
+        The number of lists.
+    edges : tuple of int
+        The first list of every chunk, and the number of lists; empty if there is only one chunk.
+    """
 
     prepared: Any
     rows: Ints | None
     n_lists: int
-    # The lists at which stretches begin that threads go through one at a time, and the end.
     edges: tuple[int, ...] = ()
 
     @classmethod
     def of(cls, prepared: Any, rows: Ints | None, n_lists: int) -> _ListBatch:
         return cls(
-            prepared, rows, n_lists, tuple(prepared.edges(_STRETCH)) if isinstance(prepared, GradedLists) else ()
+            prepared, rows, n_lists, tuple(prepared.edges(_CHUNK_ROWS)) if isinstance(prepared, GradedLists) else ()
         )
 
     @property
-    def n_stretches(self) -> int:
-        """How many stretches there are, at least one."""
+    def n_chunks(self) -> int:
+        """The number of chunks, at least one."""
         return max(len(self.edges) - 1, 1)
 
-    def stretch(self, design: DesignMatrix, k: int) -> tuple[DesignMatrix, Any, Ints | None]:
-        """Return the rows of the design that a stretch lies in, its lists, and which of these rows are theirs.
-
-        None stands for all of them.
-        """
+    def chunk(self, design: DesignMatrix, k: int) -> tuple[DesignMatrix, Any, Ints | None]:
+        """Return chunk k: a slice of the design matrix, the lists, and their rows within the slice (None for all)."""
         lists, rows = self.prepared, self.rows
-        if self.n_stretches > 1:
+        if self.n_chunks > 1:
             first, last = self.edges[k : k + 2]
             a, b = int(lists.offsets[first]), int(lists.offsets[last])
             lists = lists.window(first, last)
@@ -77,7 +88,7 @@ class _ListBatch(NamedTuple):
             rows = rows[a:b]
         if rows is None:
             return design, lists, None
-        # Lists are taken in their order, so that stretches lie one behind the other.
+        # Rows are ascending, so that a slice holds those of the chunk, with few others.
         begin, end = (int(rows[0]), int(rows[-1]) + 1) if len(rows) else (0, 0)
         return design.at(slice(begin, end)), lists, rows - begin
 
@@ -88,13 +99,13 @@ class RankerObjective:
     Parameters
     ----------
     owner : Ranker
-        Whose loss it is.
+        The ranker, which defines the loss.
     design : DesignMatrix
-        The columns of the rows of the lists.
+        The design matrix, with the rows of `lists`.
     lists : GradedLists
-        The lists.
+        The training lists.
     list_of : int64[instances]
-        Which list an instance is.
+        The list of every instance, -1 for instances that are not used.
     """
 
     def __init__(self, owner: Ranker, design: DesignMatrix, lists: GradedLists, list_of: Ints) -> None:
@@ -102,12 +113,12 @@ class RankerObjective:
         self.units = owner.hidden
         self.n_weights = design.n_columns * max(self.units, 1)
         self.size = self.n_weights + 2 * self.units + owner._n_extra
-        # Asked for again and again: the lists of every part learned from, and each list alone.
-        self._taken: list[tuple[Ints, _ListBatch]] = []
-        self._single: dict[int, tuple[_ListBatch, slice]] = {}
+        # Caches: batches by their instances, and batches of a single list by its number.
+        self._batches: list[tuple[Ints, _ListBatch]] = []
+        self._single_lists: dict[int, tuple[_ListBatch, slice]] = {}
 
     def start(self) -> Floats:
-        """Return weights of 0, or small random ones where a layer stands between."""
+        """Return the initial parameters: zeros, or small random weights with a hidden layer."""
         out = np.zeros(self.size)
         if self.units:
             net = self.net(out)
@@ -118,28 +129,28 @@ class RankerObjective:
         return out
 
     def net(self, parameters: Floats) -> Network:
-        """Return the parameters by name, as views."""
+        """Return the parameters as a `Network` of views."""
         n, units = self.n_weights, self.units
         w = parameters[:n].reshape(-1, units) if units else parameters[:n]
         return Network(w, parameters[n : n + units], parameters[n + units : n + 2 * units], parameters[n + 2 * units :])
 
     def value(self, parameters: Floats, instances: Ints, l2: float, turn: int) -> tuple[float, Floats]:
-        """Return the mean loss of the instances with the penalty, and its gradient."""
-        return self._value(self.design, self._lists_of(instances), parameters, l2, turn)
+        """Return the penalised mean loss of the instances and its gradient; `turn` is the number of the pass."""
+        return self._value(self.design, self._batch_of(instances), parameters, l2, turn)
 
     def batch_value(self, parameters: Floats, which: Ints, l2: float, turn: int) -> tuple[float, Floats]:
-        """Return the same for a few lists, given by their numbers."""
+        """Return the penalised mean loss of a few lists, given by their numbers, and its gradient."""
         rows: slice | Ints | None
         if len(which) == 1:
-            lists, rows = self._alone(int(which[0]))
+            lists, rows = self._single_list(int(which[0]))
         else:
-            lists = self._take(which)
+            lists = self._batch(which)
             lists, rows = lists._replace(rows=None), lists.rows
         design = self.design if rows is None else self.design.at(rows)
         return self._value(design, lists, parameters, l2, turn)
 
-    def usual_gradient(self) -> float:
-        """Return how long the gradient of a single list is at the start, on average over some lists."""
+    def mean_gradient_norm(self) -> float:
+        """Return the mean norm of the gradient of a single list at the initial parameters, over some lists."""
         which = self.order(np.flatnonzero(self._list_of >= 0), 0)[:_PROBES]
         at = self.start()
         return float(
@@ -147,46 +158,46 @@ class RankerObjective:
         )
 
     def order(self, instances: Ints, number: int) -> Ints:
-        """Return the lists of the instances in an order drawn from their ids and the number of the pass."""
+        """Return the lists of the instances in a random order that depends on their ids and the number of the pass."""
         which = self._list_of[instances]
         seed = np.array([self.owner.random_state % 2**64], dtype=np.uint64)
-        chance = mixed(mixed(seed * STEP + np.uint64(number + 1)))
-        return which[np.lexsort((which, mixed(self.lists.key[which] ^ chance)))]
+        pass_bits = mixed(mixed(seed * STEP + np.uint64(number + 1)))
+        return which[np.lexsort((which, mixed(self.lists.key[which] ^ pass_bits)))]
 
-    def _lists_of(self, instances: Ints) -> _ListBatch:
-        for known, lists in self._taken:
+    def _batch_of(self, instances: Ints) -> _ListBatch:
+        for known, lists in self._batches:
             if known is instances:
                 return lists
-        lists = self._take(np.sort(self._list_of[instances]))
-        self._taken.append((instances, lists))
+        lists = self._batch(np.sort(self._list_of[instances]))
+        self._batches.append((instances, lists))
         return lists
 
-    def _take(self, which: Ints) -> _ListBatch:
+    def _batch(self, which: Ints) -> _ListBatch:
         if len(which) == len(self.lists.key):
             return _ListBatch.of(self.owner._prepared(self.lists), None, len(which))
         graded, rows = self.lists.take(which)
         return _ListBatch.of(self.owner._prepared(graded), rows, len(which))
 
-    def _alone(self, number: int) -> tuple[_ListBatch, slice]:
-        if number not in self._single:
+    def _single_list(self, number: int) -> tuple[_ListBatch, slice]:
+        if number not in self._single_lists:
             first, last = self.lists.offsets[number : number + 2].tolist()
-            lists = self._take(np.array([number]))
-            self._single[number] = lists._replace(rows=None), slice(first, last)
-        return self._single[number]
+            lists = self._batch(np.array([number]))
+            self._single_lists[number] = lists._replace(rows=None), slice(first, last)
+        return self._single_lists[number]
 
     def _value(
         self, design: DesignMatrix, lists: _ListBatch, parameters: Floats, l2: float, turn: int
     ) -> tuple[float, Floats]:
-        """Return the mean loss of the lists with the penalty, and its gradient; the cores share the stretches.
+        """Return the penalised mean loss of the lists and its gradient, with chunks computed in several threads.
 
-        Stretches are the same whatever the number of threads, and so is their sum, taken in their order.
+        Neither the chunks nor the order of their sum depends on the number of threads.
         """
-        net, n = self.net(parameters), lists.n_stretches
+        net, n = self.net(parameters), lists.n_chunks
         if n == 1:
-            loss, out = self._part(*lists.stretch(design, 0), lists.n_lists, net, turn)
+            loss, out = self._chunk_loss(*lists.chunk(design, 0), lists.n_lists, net, turn)
         else:
             with without_progress():
-                parts = map_instances(lambda k: self._part(*lists.stretch(design, k), lists.n_lists, net, turn), n)
+                parts = map_instances(lambda k: self._chunk_loss(*lists.chunk(design, k), lists.n_lists, net, turn), n)
             loss, out = sum(loss for loss, _ in parts), np.sum([gradient for _, gradient in parts], axis=0)
         out[: self.n_weights] += l2 * parameters[: self.n_weights]
         if self.units:
@@ -194,10 +205,13 @@ class RankerObjective:
         penalty = 0.5 * l2 * (float((net.w * net.w).sum()) + float(net.top @ net.top))
         return loss / lists.n_lists + penalty, out
 
-    def _part(
+    def _chunk_loss(
         self, design: DesignMatrix, lists: Any, own: Ints | None, n_lists: int, net: Network, turn: int
     ) -> tuple[float, Floats]:
-        """Return the loss of some of n lists, and what they add to the gradient of the mean; `own` are their rows."""
+        """Return the loss of the lists of a chunk, and their contribution to the gradient of the mean over n lists.
+
+        `own` are the rows of the lists in `design`; None for all.
+        """
         score = design.times(net.w)
         if self.units:
             units = score
@@ -208,14 +222,13 @@ class RankerObjective:
         loss, by_extra = self.owner._loss(score if own is None else score[own], lists, gradient, net.extra, turn)
         gradient /= n_lists
         if own is not None:
-            everywhere = np.zeros(len(score))
-            everywhere[own] = gradient
-            gradient = everywhere
+            own_gradient, gradient = gradient, np.zeros(len(score))
+            gradient[own] = own_gradient
         out = np.empty(self.size)
         gradients = self.net(out)
         if self.units:
             gradients.top[:] = gradient @ units
-            # From here on the gradient by what enters the units.
+            # `units` now becomes the gradient with respect to the input of the units, by the derivative of tanh.
             units *= -units
             units += 1.0
             units *= net.top
@@ -228,71 +241,80 @@ class RankerObjective:
 
 
 class RankerLearner:
-    """One penalty.
+    """The learner of one penalty.
 
     Parameters
     ----------
-    task : RankerObjective
-        What is minimised.
+    objective : RankerObjective
+        The objective to minimise.
     l2 : float
         The penalty.
-    told : bool
-        Whether the penalty is one of several, and so something chosen.
-    held : DesignMatrix, optional
-        The columns of the validation part.
+    is_candidate : bool
+        Whether there are several penalties to select from.
+    validation : DesignMatrix, optional
+        The design matrix of the validation data.
     rows : int64[], n_slots : int
-        The slots of the rows of the task, and how many there are.
+        The slot of every row of the objective, and the number of slots.
     """
 
     def __init__(
-        self, task: RankerObjective, l2: float, told: bool, held: DesignMatrix | None, rows: Ints, n_slots: int
+        self,
+        objective: RankerObjective,
+        l2: float,
+        is_candidate: bool,
+        validation: DesignMatrix | None,
+        rows: Ints,
+        n_slots: int,
     ) -> None:
-        self.chosen: dict[str, Any] = {"l2": l2} if told else {}
-        self.l2, self._task, self._held, self._rows, self._n_slots = l2, task, held, rows, n_slots
-        # Products of matrices run on all cores; two of them at once would wait for each other.
-        self.threaded = task.units > 0
-        owner, kind = task.owner, task.owner._chosen_solver()
+        self.chosen: dict[str, Any] = {"l2": l2} if is_candidate else {}
+        self.l2, self._objective, self._validation, self._rows, self._n_slots = l2, objective, validation, rows, n_slots
+        # With a hidden layer, matrix products use all cores; two at once would wait for each other.
+        self.threaded = objective.units > 0
+        owner, kind = objective.owner, objective.owner._chosen_solver()
         self.solver: LBFGS | SGD | Adam
         if kind == "lbfgs":
-            self.solver = LBFGS(task.size, owner.tol)
+            self.solver = LBFGS(objective.size, owner.tol)
         elif kind == "adam":
-            self.solver = Adam(task.size, owner.tol, owner.learning_rate or 0.01)
+            self.solver = Adam(objective.size, owner.tol, owner.learning_rate or 0.01)
         else:
-            # A sum over pairs is hundreds of times as steep as a choice in stages; steps begin alike all the same.
-            self.solver = SGD(task.size, owner.tol, owner.learning_rate or 0.1 / max(task.usual_gradient(), 1e-12))
+            # Gradients of pairwise losses may be hundreds of times as long as those of listwise losses. This rate makes
+            # the first steps about equally long for all losses.
+            self.solver = SGD(
+                objective.size, owner.tol, owner.learning_rate or 0.1 / max(objective.mean_gradient_norm(), 1e-12)
+            )
 
     def start(self) -> Floats:
-        """Return the state before the first pass."""
-        return self.solver.initial_state(self._task.start())
+        """Return the state of the solver before the first pass."""
+        return self.solver.initial_state(self._objective.start())
 
     def advance(self, parameters: Floats, instances: Ints, number: int) -> Floats:
-        """Return the state after one more step, or one more pass over the instances."""
-        task, solver = self._task, self.solver
+        """Return the state after one step of L-BFGS, or after one pass of SGD or Adam."""
+        objective, solver = self._objective, self.solver
         if isinstance(solver, LBFGS):
-            return solver.step(parameters, lambda at: task.value(at, instances, self.l2, number))
-        visit = task.order(instances, number)
+            return solver.step(parameters, lambda at: objective.value(at, instances, self.l2, number))
+        order = objective.order(instances, number)
         total = 0.0
-        for first in range(0, len(visit), task.owner.batch):
-            part = visit[first : first + task.owner.batch]
-            value, gradient = task.batch_value(solver.point(parameters), part, self.l2, number)
+        for first in range(0, len(order), objective.owner.batch):
+            part = order[first : first + objective.owner.batch]
+            value, gradient = objective.batch_value(solver.point(parameters), part, self.l2, number)
             solver.update(parameters, gradient)
             total += value * len(part)
-        solver.end_pass(parameters, total / max(len(visit), 1))
+        solver.end_pass(parameters, total / max(len(order), 1))
         return parameters
 
     def scores(self, parameters: Floats, part: str, instances: Ints | None) -> Floats:
-        """Return a score for every slot of a part; in the training part 0 for those not learned from."""
-        net = self._task.net(self.solver.point(parameters))
-        if part == "validation" and self._held is not None:
-            return net.scores(self._held)
+        """Return a score for every slot of a part; in the training part, slots that are not used score 0."""
+        net = self._objective.net(self.solver.point(parameters))
+        if part == "validation" and self._validation is not None:
+            return net.scores(self._validation)
         out = np.zeros(self._n_slots)
-        out[self._rows] = net.scores(self._task.design)
+        out[self._rows] = net.scores(self._objective.design)
         return out
 
     def finished(self, parameters: Floats) -> bool:
-        """Return whether the last step changed nothing worth while."""
+        """Return whether the solver has met its tolerance."""
         return self.solver.finished(parameters)
 
     def objective(self, parameters: Floats) -> float:
-        """Return the mean loss with the penalty, after a step, or on average over a pass."""
+        """Return the penalised mean loss after the last step, or its mean over the last pass."""
         return self.solver.value(parameters)

@@ -1,8 +1,8 @@
-"""Learning to rank from features: one way to fit whatever loss is put in.
+"""Base class of the rankers: learning to rank from features with any loss over graded lists.
 
-A ranker scores items by a sum of their features, or by one layer between, and is told by a loss over graded lists how
-far its scores are from the labels. A loss is one function of scores (`losses`); everything else, from the input to the
-stopping rule, is here, so that a new ranker is a few lines.
+A ranker scores items by a linear function of their features, or by a network with one hidden layer, and minimises a
+loss over graded lists. A loss is one function of the scores (`losses`). Everything else, from the input to the stopping
+rule, is here, so that a new ranker is a few lines.
 """
 
 from __future__ import annotations
@@ -52,10 +52,10 @@ from concordant.features.svd_features import dense_triples, singular_triples
 from concordant.kernels.graded_lists import GradedLists
 from concordant.learning.optimisers import LBFGS
 from concordant.learning.shift import RECORDED_RANGE, TrainingSummary, check_record, depth_shift, kind_shift
-from concordant.ranking._array_input import array_validation, as_containers, as_matrix, chosen_columns, joined
+from concordant.ranking._array_input import array_validation, as_containers, as_matrix, match_features, select_columns
 from concordant.ranking._canonical_order import canonical_lists
 from concordant.ranking._objective import Network, RankerLearner, RankerObjective
-from concordant.ranking.design_matrix import DenseDesign, DesignMatrix, Scaling, blocks_of_rows, over_blocks
+from concordant.ranking.design_matrix import DenseDesign, DesignMatrix, Scaling, map_row_blocks, row_blocks
 from concordant.ranking.second_order import ProductDesign, SelectedProducts, select_products
 
 if TYPE_CHECKING:
@@ -64,101 +64,95 @@ if TYPE_CHECKING:
 
 __all__ = ["Ranker"]
 
-_NOTHING: Floats = np.zeros(0)
 _PENALTY = number(least=0)
 # Penalties tried by "auto".
 _PENALTIES = (30.0, 10.0, 3.0, 1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.0)
 _FOLDS = 5
-# The part of the loss that is left where all is in order.
-_PERFECT = 1e-6
+# Below this fraction of the initial loss the data count as separable: the loss approaches 0 as the weights grow.
+_SEPARATED = 1e-6
 
 _COMMON = """hidden : int
-        Units of a hidden layer (tanh) between the features and the score, 0 for none.
+        Number of units (tanh) of a hidden layer between the features and the score, 0 for none.
     solver : {"auto", "lbfgs", "sgd", "adam"}
-        "lbfgs" goes by the gradient over all instances, the other two by that of `batch` instances after another;
-        "auto" is what suits the loss.
+        "lbfgs" uses the gradient over all instances; "sgd" and "adam" take a step for every batch of instances. "auto"
+        is the solver that suits the loss.
     l2 : float, "auto", or a tuple of them
-        The penalty l2/2 · Σ weight² beside the mean loss of an instance. "auto" chooses among ten from 30 to 0, a
-        tuple among its entries: on the validation part, or by cross-validation.
+        The penalty: l2/2 · Σ weight² is added to the mean loss of an instance. "auto" selects among ten values from 30
+        to 0, a tuple among its entries, on the validation data or by cross-validation.
     learning_rate : float or None
-        How far a step of "sgd" or "adam" goes. None takes 0.01 for "adam", and for "sgd" what makes the first steps 0.1
-        long.
+        Learning rate of "sgd" and "adam". None is 0.01 for "adam"; for "sgd" it makes the first steps about 0.1 long.
     batch : int
-        Instances to a step of "sgd" or "adam".
+        Instances in a batch of "sgd" and "adam".
     max_iter : int or None
-        Steps of "lbfgs", passes of the others, at most; None takes 2000 steps or 200 passes.
+        The largest number of steps of "lbfgs", or of passes of "sgd" and "adam"; None is 2000 steps or 200 passes.
     tol : float
-        Stop when a step of "lbfgs" improves the objective by less than this part of it; the others, when ten passes are
-        no better by this part than the ten before.
+        "lbfgs" stops when a step improves the objective by less than this fraction; "sgd" and "adam" stop when the mean
+        of ten passes improves on that of the ten before by less than this fraction.
     patience : int or None
-        With a validation part or cross-validation, stop after so many passes without a better value.
+        With validation data or cross-validation, stop after this many passes without a better value.
     standardise : bool
-        Whether features are centred and scaled to a standard deviation of 1, as they have it in what is learned from;
-        otherwise they are taken as they are.
+        Whether to centre the features and to scale them to a standard deviation of 1 in the training data.
     second_order : bool
-        Whether the products of two features (a feature's square included) take the place of the features.
+        Whether to replace the features by their pairwise products, squares included.
     min_correlation : float
-        Products whose correlation with the label, up to sign, is not above this are left out; it is taken over the
-        items of the instances learned from.
+        Keep only products whose absolute correlation with the label, over all training items, is larger than this.
     max_products : int or None
-        Of those left, how many of the most correlated are kept.
+        Keep at most this many products, those with the largest absolute correlations.
     keep_first : bool
-        With second_order, whether the features themselves stay beside their products.
+        With second_order, whether to keep the features beside their products.
     nan : {"error", "mean"}
-        What to do with features that are NaN: refuse them, or take the mean of what is learned from, 0 where that knows
-        none.
+        How to treat features that are NaN: raise an error, or replace them by the training mean (0 if all are NaN).
     expert_features : {"potentials", "svd"}
-        What preferences become: the potentials of the CRF, or the singular vectors of SVDRank.
+        The features made from preferences: the potentials of the CRF, or the singular vectors of SVDRank.
     transform : {"log", "rankdiff", "binary", "count"}
-        How strongly an expert prefers an item to one behind it.
+        The strength of an expert's preference, as a function of the two ranks.
     missing : {"unknown", "below"}
-        Whether a list says nothing about the items it leaves out, or that they are worse than all it holds.
+        Whether a list expresses no preference about the items it leaves out, or ranks them below all that it holds.
     unjudged : {"zero", "drop"}
         Whether training items without a label count as labelled 0, or are left out.
     unknown_experts : {"error", "ignore"}
-        What to do with experts that were not seen by fit.
+        How to treat experts that were not in the training data.
     select : str
-        The metric by which passes and penalties are chosen, in the papers' convention.
+        The metric that selects passes and penalties, in the papers' convention.
     cv : int or None
-        Folds of the cross-validation that chooses where `fit` gets no validation part. None holds nothing out where
-        there is only one candidate, and stops by `tol`.
+        Number of folds of the cross-validation that is used without validation data. With None and a single penalty
+        nothing is held out, and training stops by `tol`.
     random_state : int
-        Seed of the hidden layer, the order of instances in "sgd" and "adam", the folds, and of losses with chance."""
+        Seed of the hidden layer, the order of instances in "sgd" and "adam", the folds, and of stochastic losses."""
 
 _LEARNED = """feature_names_ : list of str
-        The features, in the order of the columns; with preferences, such as "bm25.preferred".
+        The names of the features, in the order of the columns; for preferences, names such as "bm25.preferred".
     coefficients_ : float64[columns] or float64[columns, units]
-        What every column is worth, in units of its standard deviation; first the features, then the products, as far
-        as there are.
+        The weight of every standardised column: first the features, then the products.
     products_ : int64[products, 2]
-        With second_order, the features that are multiplied.
+        With second_order, the two features of every product.
     product_centre_, product_scale_ : float64[products]
-        What is subtracted from a product of two scaled features, and what the rest is multiplied with.
+        The standardised product is (product of two standardised features - centre) · scale.
     centre_, scale_ : float64[features]
-        What is subtracted from a feature, and what the rest is multiplied with; 0 for a constant one.
+        The standardised feature is (feature - centre) · scale; the scale of a constant feature is 0.
     mean_ : float64[features]
-        What stands for NaN.
+        The value that replaces NaN.
     bias_, top_ : float64[units]
-        Of a hidden layer: score = Σ_h top_h tanh(bias_h + columns · weights_h).
+        With a hidden layer: score = Σ_h top_h tanh(bias_h + columns · weights_h).
     training_ : dict
-        With preferences, how far the lists learned from went; see `CRF`."""
+        With preferences, a summary of the training lists; see `CRF`."""
 
 
 class Ranker(Aggregator):
-    """Base of the rankers: a subclass names itself and writes `_loss`.
+    """Base class of the rankers; a subclass sets `name` and implements `_loss`.
 
-    Input comes in three forms. `Features` with `Labels` give a `Consensus`. Arrays and data frames,
-    `fit(X, y, qid=...)` or `group=[sizes]`, give an array of scores, one for every row; rows of an instance need not
-    stand together. Preferences become features of their experts, so that a ranker aggregates; with `features=` those of
-    the items stand beside them.
+    There are three forms of input. `Features` with `Labels` give a `Consensus`. Arrays and data frames, with
+    `fit(X, y, qid=...)` or `group=[sizes]`, give an array with a score for every row; the rows of an instance need not
+    be adjacent. Preferences are converted to features of their experts, so that a ranker aggregates them; `features=`
+    adds features of the items.
 
-    Labels are any numbers, larger is better; most losses take nothing but their order. Instances of one item or
-    without a label are passed over. Features that are constant are left aside, infinite ones are refused, NaN is what
-    `nan` says. In prediction features are found by their names, and those that were not learned from are left aside; an
-    array without names has to have as many columns as were learned.
+    Labels are any numbers, larger is better; most losses use only their order. Instances with one item or without a
+    label are ignored. Constant features have no effect, infinite ones are an error, and `nan` says how to treat NaN. In
+    prediction, features are matched by name, and unknown ones are ignored; an array without names must have as many
+    columns as in training.
 
-    Nothing that is learned depends on the order of rows, items, instances or columns. Without a penalty, labels that
-    the features tell perfectly have no best weights where the loss asks for more distance for ever: that is warned of.
+    The result does not depend on the order of rows, items, instances or columns. If the features separate the labels
+    perfectly, some losses have no finite minimum without a penalty; a warning says so.
 
     Parameters
     ----------
@@ -198,15 +192,15 @@ class Ranker(Aggregator):
         accepts=frozenset({"rank", "score", "rating", "comparisons"}), supervised=True, faithful=False, cost="O(M F)"
     )
     takes_features = uses_features = True
-    # How many parameters the loss itself has.
+    # Number of parameters of the loss itself.
     _n_extra: ClassVar[int] = 0
-    # Whether an instance whose labels are all equal says something.
+    # Whether the loss learns from instances whose labels are all equal.
     _ties_tell: ClassVar[bool] = False
     # Whether items of equal label stay in the order of the input.
     _ties_by_input: ClassVar[bool] = False
-    # Whether scores exist that nothing can better, as they do where a margin is enough.
-    _content: ClassVar[bool] = False
-    # What "auto" is.
+    # Whether the loss has a finite minimum even if the features separate the labels, as losses with a margin do.
+    _has_finite_minimum: ClassVar[bool] = False
+    # The solver of "auto".
     _solver: ClassVar[str] = "lbfgs"
 
     feature_names_: list[str]
@@ -277,7 +271,7 @@ class Ranker(Aggregator):
     def __init_subclass__(cls, **kwargs: Any) -> None:
         own = inspect.signature(cls.__init__).parameters
         if any(p.kind is p.VAR_KEYWORD for p in own.values()):
-            # A subclass with parameters of its own takes the common ones as they are.
+            # The signature of a subclass with parameters of its own lists the common ones too.
             common = inspect.signature(Ranker.__init__).parameters
             mine = [p for p in own.values() if p.kind is not p.VAR_KEYWORD]
             rest = [p for name, p in common.items() if name not in own]
@@ -286,21 +280,22 @@ class Ranker(Aggregator):
         _fill_doc(cls)
 
     def _loss(self, score: Floats, lists: Any, gradient: Floats, extra: Floats, turn: int) -> tuple[float, Floats]:
-        """Return the loss summed over the lists and its gradient by `extra`; write that by the scores to `gradient`.
+        """Return the loss summed over the lists and its gradient with respect to `extra`.
 
-        `lists` is what `_prepared` gave, `turn` the number of the pass, for losses with chance.
+        Write the gradient with respect to the scores to `gradient`. `lists` is the result of `_prepared`; `turn` is the
+        number of the pass, for stochastic losses.
         """
         raise TypeError(f"{type(self).__name__} has no loss")
 
     def _prepared(self, lists: GradedLists) -> Any:
-        """Return the lists as the loss takes them; called once for lists that are gone through again and again."""
+        """Return the lists in the form that `_loss` takes; called once for each set of lists."""
         return lists
 
-    def _require_sight(self, lists: GradedLists) -> None:
-        """Raise DataError where the loss is the same for all scores."""
+    def _require_informative_labels(self, lists: GradedLists) -> None:
+        """Raise DataError if the loss is the same for all scores."""
 
     def _passes(self) -> int:
-        """Return how many steps or passes there are at most."""
+        """Return the largest number of steps or passes."""
         if self.max_iter is not None:
             return self.max_iter
         return 2000 if self._chosen_solver() == "lbfgs" else 200
@@ -308,7 +303,7 @@ class Ranker(Aggregator):
     def _chosen_solver(self) -> str:
         return self._solver if self.solver == "auto" else self.solver
 
-    # The contract, with two more kinds of input.
+    # The methods of every aggregator, which also take features and arrays.
 
     def fit(
         self,
@@ -325,18 +320,18 @@ class Ranker(Aggregator):
         Parameters
         ----------
         data : Features, Preferences, Comparisons, or array (rows, features)
-            What items are known by.
+            The features of the items, or the preferences to make them from.
         labels : Labels, or array of rows
-            The ground truth; larger is better, and only the order of labels counts but where a metric is learned for.
+            The ground truth; larger is better. Only the order of the labels matters, except to LambdaRank.
         qid : sequence, optional
             For arrays, the instance of every row.
         group : sequence of int, optional
-            For arrays, how many rows each instance has, one after another.
+            For arrays, the number of rows of each instance, in order.
         validation : pair (data, labels), optional
-            What passes and penalties are chosen by; for arrays (X, y, qid), or (X, y, group) where `group` is used.
+            The data that select passes and penalties; for arrays (X, y, qid), or (X, y, group) with `group`.
         features : Features, optional
-            Features of the items, to stand beside the preferences of experts. Validation then takes a third part: its
-            own features.
+            Features of the items, used beside the preferences of experts. `validation` then is (preferences, labels,
+            features).
         """
         if not isinstance(data, (Features, Preferences, Comparisons, Blocks)):
             data, labels = as_containers(type(self).__name__, data, labels, qid, group)
@@ -357,11 +352,13 @@ class Ranker(Aggregator):
             votes = self._checked(data)
             self._require_fitted()
             self._warn_of_shift(votes)
-            return Consensus.from_codes(votes.slots, self._score(self._described(votes, features), votes.slots))
+            return Consensus.from_codes(
+                votes.slots, self._score_matrix(self._feature_matrix(votes, features), votes.slots)
+            )
         check_params(type(self).__name__, self.__dict__, self.constraints)
         self._require_fitted()
         X, names = as_matrix(data, type(self).__name__)
-        return self._score(self._in_order(X, names, None), None)
+        return self._score_matrix(self._fitted_columns(X, names, None), None)
 
     def fit_predict(
         self,
@@ -388,23 +385,23 @@ class Ranker(Aggregator):
 
     def _scores(self, preferences: Any) -> Floats:
         self._require_fitted()
-        return self._score(self._described(preferences, None), preferences.slots)
+        return self._score_matrix(self._feature_matrix(preferences, None), preferences.slots)
 
     def _require_fitted(self) -> None:
         if "coefficients_" not in self.__dict__:
             raise NotFittedError.of(type(self).__name__)
 
-    # From what is given to a matrix.
+    # The input as a matrix.
 
-    def _described(self, data: Any, features: Features | None) -> Floats:
-        """Return the matrix of the slots of the data, its columns as they were learned; NaN where one is not known."""
+    def _feature_matrix(self, data: Any, features: Features | None) -> Floats:
+        """Return the features of the slots with the columns of the training data; unknown values are NaN."""
         name = type(self).__name__
         if isinstance(data, Features):
             if "experts_" in self.__dict__:
                 raise KindError(f"this {name} was fitted on preferences. Got Features; fit it on Features first.")
             if features is not None:
-                raise ParameterError("features= stands beside preferences; the data are features already.")
-            return self._in_order(data.X, data.names, data.slots)
+                raise ParameterError("features= goes with preferences; the data are features already.")
+            return self._fitted_columns(data.X, data.names, data.slots)
         if "experts_" not in self.__dict__:
             raise KindError(
                 f"this {name} was fitted on features. Got {type(data).__name__}. Give it Features, or fit it on "
@@ -417,15 +414,16 @@ class Ranker(Aggregator):
             return X
         if features is None:
             raise DataError(f"this {name} was fitted with features of items beside the experts. Pass features=.")
-        own = chosen_columns(joined(features, data, name), features.names, self.item_features_, name)
-        self._require_known(own, Texts(self.item_features_), data.slots)
+        own = select_columns(match_features(features, data, name), features.names, self.item_features_, name)
+        self._require_finite(own, Texts(self.item_features_), data.slots)
         return np.concatenate([X, own], axis=1)
 
     def _expert_columns(self, votes: Votes, blocks: WeightBlocks) -> tuple[Floats, list[str]]:
+        """Return the features made from the preferences, and the names of the columns."""
         of_expert = blocks.of(votes, type(self).__name__, self.unknown_experts)
         trained_on = TrainingSummary.from_record(self.__dict__.get("training_"))
         if votes.slots.n_slots == 0:
-            # Nothing is said about nothing; what it would be said in is known all the same.
+            # No rows, but the columns of the training data.
             return np.zeros((0, len(self.feature_names_) - len(self.item_features_))), []
         if self.expert_features == "svd":
             found = dense_triples(
@@ -437,8 +435,8 @@ class Ranker(Aggregator):
         rows = potentials(votes, blocks, of_expert, self.transform, missing=self.missing, trained_on=trained_on)
         return dense_potentials(rows, blocks)
 
-    def _in_order(self, X: Floats, names: Texts | None, slots: Slots | None) -> Floats:
-        """Return the columns that were learned, in their order, from a matrix of features."""
+    def _fitted_columns(self, X: Floats, names: Texts | None, slots: Slots | None) -> Floats:
+        """Return the columns of a matrix of features in the order of the training data."""
         if "experts_" in self.__dict__:
             raise KindError(f"this {type(self).__name__} was fitted on preferences. Got an array.")
         if names is None:
@@ -447,15 +445,15 @@ class Ranker(Aggregator):
                     f"this {type(self).__name__} was fitted on {len(self.feature_names_)} features. Got {X.shape[1]}."
                 )
         else:
-            X = chosen_columns(X, names, self.feature_names_, type(self).__name__)
-        self._require_known(X, Texts(self.feature_names_), slots)
+            X = select_columns(X, names, self.feature_names_, type(self).__name__)
+        self._require_finite(X, Texts(self.feature_names_), slots)
         return X
 
-    def _require_known(self, X: Floats, names: Texts, slots: Slots | None) -> None:
-        """Raise DataError where a feature is infinite, or NaN and not to be replaced."""
-        wrong = np.isinf if self.nan == "mean" else lambda part: ~np.isfinite(part)
-        for block in blocks_of_rows(len(X), X.shape[1]):
-            found = wrong(X[block])
+    def _require_finite(self, X: Floats, names: Texts, slots: Slots | None) -> None:
+        """Raise DataError if a feature is infinite, or NaN with nan="error"."""
+        is_invalid = np.isinf if self.nan == "mean" else lambda part: ~np.isfinite(part)
+        for block in row_blocks(len(X), X.shape[1]):
+            found = is_invalid(X[block])
             if not found.any():
                 continue
             row, column = (int(v[0]) for v in np.nonzero(found))
@@ -467,56 +465,56 @@ class Ranker(Aggregator):
                 where = f"item {item!r} of instance {instance!r}"
             mean = Setting("nan", "mean")
             hint = (
-                f" Pass {mean} to take the mean of what is learned from."
+                f" Pass {mean} to replace it by the training mean."
                 if np.isnan(value)
-                else " Features must be finite, or NaN where one is not known."
+                else " Features must be finite, or NaN for unknown values."
             )
             raise DataError(
                 f"{type(self).__name__} cannot use feature {names[column]!r} of {where}: it is {value!r}.{hint}"
             ).advising(mean)
 
-    # From a matrix to scores.
+    # Scores of a matrix.
 
     def _scaling(self) -> Scaling:
         return Scaling(self.centre_, self.scale_, self.mean_)
 
     def _design(self, Z: Floats) -> DesignMatrix:
-        """Return the columns of standardised features."""
+        """Return the design matrix of standardised features."""
         if "products_" not in self.__dict__:
             return DenseDesign(Z)
         keep_first = len(self.coefficients_) > len(self.products_)
         return ProductDesign(Z, self.products_, self.product_centre_, self.product_scale_, keep_first)
 
-    def _score(self, X: Floats, slots: Slots | None) -> Floats:
+    def _score_matrix(self, X: Floats, slots: Slots | None) -> Floats:
         net = Network(self.coefficients_, self.bias_, self.top_, self.extra_)
         scaling = self._scaling()
         out = np.empty(len(X))
 
         def write(block: slice) -> None:
-            out[block] = net.scores(self._design(scaling.standardised(X[block])), steady=True)
+            out[block] = net.scores(self._design(scaling.standardised(X[block])), reproducible=True)
 
         with np.errstate(over="ignore", invalid="ignore"):
-            over_blocks(write, len(X), X.shape[1])
+            map_row_blocks(write, len(X), X.shape[1])
         if not np.isfinite(out).all():
             row = int(np.flatnonzero(~np.isfinite(out))[0])
             where = f"row {row}" if slots is None else "item {1!r} of instance {0!r}".format(*slots.where(row))
             raise DataError(
-                f"{type(self).__name__} cannot score {where}: its features are so far from those learned from that the "
+                f"{type(self).__name__} cannot score {where}: its features are so far from those in training that the "
                 "score is no longer a number."
             )
         return out
 
     def explain(self, data: Any, instance: str | None = None, *, features: Features | None = None) -> Explanation:
-        """Return what every expert and every feature adds to the score of every item of one instance.
+        """Return the contribution of every expert and every feature to the score of every item of one instance.
 
         Parameters
         ----------
         data : Features, Preferences or Comparisons
-            What is predicted.
+            The data, as for `predict`.
         instance : str, optional
-            Which instance; needed where there are several.
+            The instance; required if there are several.
         features : Features, optional
-            Features of the items, where the ranker was fitted with them beside preferences.
+            Features of the items, if the ranker was fitted with preferences and features.
         """
         from concordant.inference.explanation import explain
 
@@ -536,26 +534,26 @@ class Ranker(Aggregator):
         self, preferences: Any, features: Features | None = None
     ) -> tuple[list[str], Floats, Floats] | None:
         self._require_fitted()
-        X = self._described(preferences, features)
+        X = self._feature_matrix(preferences, features)
         if self.top_.size or "products_" in self.__dict__:
             return None
-        each = self._scaling().standardised(X) * self.coefficients_
+        terms = self._scaling().standardised(X) * self.coefficients_
         if "experts_" not in self.__dict__:
-            return self.feature_names_, each, np.zeros(len(X))
-        said = X.shape[1] - len(self.item_features_)
-        voices = each[:, :said].reshape(len(X), len(self.experts_), said // max(len(self.experts_), 1)).sum(axis=2)
+            return self.feature_names_, terms, np.zeros(len(X))
+        n_experts, width = len(self.experts_), X.shape[1] - len(self.item_features_)
+        by_expert = terms[:, :width].reshape(len(X), n_experts, width // max(n_experts, 1)).sum(axis=2)
         names = [*self.experts_, *self.item_features_]
-        return names, np.concatenate([voices, each[:, said:]], axis=1), np.zeros(len(X))
+        return names, np.concatenate([by_expert, terms[:, width:]], axis=1), np.zeros(len(X))
 
     def _check_state(self) -> None:
         if "coefficients_" not in self.__dict__:
             return
         columns, units = len(self.feature_names_), self.top_.size
         pairs = self.products_ if "products_" in self.__dict__ else None
-        # Products stand alone, or behind the features.
-        wide = [columns] if pairs is None else [len(pairs), len(pairs) + columns]
-        fits = [
-            self.coefficients_.shape in [(w, units) if units else (w,) for w in wide],
+        # With products, the features may be columns too (keep_first).
+        widths = [columns] if pairs is None else [len(pairs), len(pairs) + columns]
+        checks = [
+            self.coefficients_.shape in [(w, units) if units else (w,) for w in widths],
             self.centre_.shape == self.scale_.shape == self.mean_.shape == (columns,),
             self.bias_.shape == self.top_.shape == (units,),
             self.extra_.shape == (self._n_extra,),
@@ -563,20 +561,20 @@ class Ranker(Aggregator):
             self.item_features_ == self.feature_names_[columns - len(self.item_features_) :],
         ]
         if pairs is not None:
-            fits += [
+            checks += [
                 pairs.dtype == np.int64 and pairs.shape[1:] == (2,) and len(pairs) > 0,
                 pairs.size == 0 or (pairs.min() >= 0 and pairs.max() < columns),
                 self.product_centre_.shape == self.product_scale_.shape == (len(pairs),),
             ]
         arrays = (self.coefficients_, self.centre_, self.scale_, self.mean_, self.bias_, self.top_, self.extra_)
-        fits += [a.dtype == np.float64 for a in arrays]
-        # A column that lies so far from 0, in units of its deviation, counts as constant.
-        fits.append(bool((np.abs(self.centre_ * self.scale_) <= 2e12).all()))
+        checks += [a.dtype == np.float64 for a in arrays]
+        # A fit gives a column with a smaller relative deviation the scale 0.
+        checks.append(bool((np.abs(self.centre_ * self.scale_) <= 2e12).all()))
         if "experts_" in self.__dict__:
-            said = columns - len(self.item_features_)
-            width = 4 if self.expert_features == "svd" else 3
-            fits += [said == width * len(self.experts_), self.shared_ in (-1, len(self.experts_) - 1)]
-        if not all(fits):
+            width = columns - len(self.item_features_)
+            per_expert = 4 if self.expert_features == "svd" else 3
+            checks += [width == per_expert * len(self.experts_), self.shared_ in (-1, len(self.experts_) - 1)]
+        if not all(checks):
             raise DataError(f"the parts of this {type(self).__name__} do not go together.")
         check_record(self)
 
@@ -587,7 +585,7 @@ class Ranker(Aggregator):
         from concordant.learning.training import train
 
         name = type(self).__name__
-        table = self._table(preferences, features)
+        table = self._training_features(preferences, features)
         truth = match_labels(table, labels, name, unjudged=self.unjudged)
         if "experts_" in self.__dict__:
             blocks = WeightBlocks(self.experts_, self.shared_)
@@ -595,22 +593,26 @@ class Ranker(Aggregator):
             self.training_ = TrainingSummary.of(preferences, of_expert, len(blocks), truth.instances).record()
         if self._ties_tell:
             truth = _with_ties(truth, table.slots)
-        held = self._held_out(validation)
+        validation_part = self._validation_features(validation)
         order = canonical_lists(table, truth, self._ties_by_input)
         scaling = Scaling.of(table.X, order.rows, self.standardise)
         Z = scaling.standardised(table.X, order.rows, order.columns)
-        self._require_difference(Z, order.lists)
-        self._require_sight(order.lists)
+        self._require_varying_features(Z, order.lists)
+        self._require_informative_labels(order.lists)
         chosen = self._chosen_products(Z, order.lists.label) if self.second_order else None
 
         def design(Z: Floats) -> DesignMatrix:
             return DenseDesign(Z) if chosen is None else ProductDesign(Z, *chosen[:3], self.keep_first).materialised()
 
-        task = RankerObjective(self, design(Z), order.lists, order.list_of)
-        apart = None if held is None else design(scaling.standardised(held[0].X, None, order.columns))
+        objective = RankerObjective(self, design(Z), order.lists, order.list_of)
+        validation_design = (
+            None if validation_part is None else design(scaling.standardised(validation_part[0].X, None, order.columns))
+        )
         penalties = _PENALTIES if self.l2 == "auto" else self.l2 if isinstance(self.l2, tuple) else (self.l2,)
         learners = [
-            RankerLearner(task, float(cast(float, l2)), len(penalties) > 1, apart, order.rows, table.n_slots)
+            RankerLearner(
+                objective, float(cast(float, l2)), len(penalties) > 1, validation_design, order.rows, table.n_slots
+            )
             for l2 in penalties
         ]
         folds = self.cv if self.cv is not None or len(penalties) == 1 else _FOLDS
@@ -620,7 +622,7 @@ class Ranker(Aggregator):
             votes=table,
             labels=labels,
             truth=truth,
-            validation=held,
+            validation=validation_part,
             passes=self._passes(),
             select=self.select,
             cv=folds,
@@ -629,45 +631,45 @@ class Ranker(Aggregator):
         )
         best = learners[found.learner]
         point = best.solver.point(found.parameters)
-        self._keep(task.net(point), scaling, order.columns, chosen)
-        value, gradient = task.value(point, truth.instances, best.l2, found.passes)
+        self._set_fitted(objective.net(point), scaling, order.columns, chosen)
+        value, gradient = objective.value(point, truth.instances, best.l2, found.passes)
         self.fit_info_.objective, self.fit_info_.gradient_norm = value, float(np.abs(gradient).max(initial=0.0))
         if found.value is None and not self.fit_info_.interrupted:
-            self._say_how_it_ended(
-                best, found.parameters, value, task.value(task.start(), truth.instances, best.l2, 0)[0]
+            self._report_convergence(
+                best, found.parameters, value, objective.value(objective.start(), truth.instances, best.l2, 0)[0]
             )
 
-    def _say_how_it_ended(self, learner: RankerLearner, parameters: Floats, value: float, at_start: float) -> None:
-        """Note whether the tolerance was met, and warn where it was not, or where the descent went up."""
+    def _report_convergence(self, learner: RankerLearner, parameters: Floats, value: float, at_start: float) -> None:
+        """Set `fit_info_.converged`, and warn if the fit diverged, separated the data, or stopped too early."""
         name, info = type(self).__name__, self.fit_info_
         info.converged = info.converged and learner.finished(parameters)
         if value > at_start:
             info.converged = False
             self._warn(
-                f"{name} ended where the objective is {value:.6g}, above {at_start:.6g} where it began: its steps are "
+                f"{name} ended with an objective of {value:.6g}, above the {at_start:.6g} of the start: its steps are "
                 "too long. Choose a smaller learning_rate.",
                 ConvergenceWarning,
             )
-        elif not self._content and not learner.l2 and value < _PERFECT * at_start:
+        elif not self._has_finite_minimum and not learner.l2 and value < _SEPARATED * at_start:
             info.converged = False
             self._warn(
-                f"{name} puts all items in the order of their labels with room to spare: the weights could grow for "
-                f"ever, and were stopped at {np.abs(self.coefficients_).max():.3g}. Set a penalty, "
-                "such as l2=0.01.",
+                f"{name} has no finite estimate: the features separate the labels perfectly, so that larger weights "
+                f"are always better. They were stopped at {np.abs(self.coefficients_).max():.3g}. Set a penalty, such "
+                "as l2=0.01.",
                 IdentifiabilityWarning,
             )
         elif not info.converged and isinstance(learner.solver, LBFGS):
-            # Passes of the other solvers end when they are over: noise may hide for long that nothing gets better.
+            # Not for SGD and Adam: their values are noisy, and seldom meet the tolerance within the passes.
             self._warn(
                 f"{name} stopped after {info.n_iter} steps before it met tol={self.tol:g}. Raise max_iter, or tol; the "
                 "weights found so far are kept.",
                 ConvergenceWarning,
             )
 
-    def _keep(self, net: Network, scaling: Scaling, columns: Ints, chosen: SelectedProducts | None) -> None:
-        """Keep what was learned, in the order of the features."""
-        place = np.argsort(columns)
-        w = net.w[: len(columns)][place] if chosen is None or self.keep_first else net.w[:0]
+    def _set_fitted(self, net: Network, scaling: Scaling, columns: Ints, chosen: SelectedProducts | None) -> None:
+        """Set the learned attributes, with columns in the order of `feature_names_`."""
+        inverse = np.argsort(columns)
+        w = net.w[: len(columns)][inverse] if chosen is None or self.keep_first else net.w[:0]
         if chosen is not None:
             pairs = np.sort(columns[chosen.pairs], axis=1)
             order = np.lexsort((pairs[:, 1], pairs[:, 0]))
@@ -678,28 +680,28 @@ class Ranker(Aggregator):
         self.bias_, self.top_, self.extra_ = (part.copy() for part in net[1:])
         self.centre_, self.scale_, self.mean_ = scaling
 
-    def _table(self, data: Any, features: Features | None) -> Features:
-        """Return the training data as features, and note what the columns are."""
+    def _training_features(self, data: Any, features: Features | None) -> Features:
+        """Return the training data as features, and set the names of columns and experts."""
         if isinstance(data, Features):
             if features is not None:
-                raise ParameterError("features= stands beside preferences; the data are features already.")
-            self.feature_names_ = self.item_features_ = _unequal(data.names.tolist())
-            self._require_known(data.X, data.names, data.slots)
+                raise ParameterError("features= goes with preferences; the data are features already.")
+            self.feature_names_ = self.item_features_ = _distinct(data.names.tolist())
+            self._require_finite(data.X, data.names, data.slots)
             return data
         blocks = weight_blocks(data)
         self.experts_, self.shared_ = blocks.names, blocks.shared
-        own = None if features is None else joined(features, data, type(self).__name__)
-        self.item_features_ = [] if features is None else _unequal(features.names.tolist())
+        own = None if features is None else match_features(features, data, type(self).__name__)
+        self.item_features_ = [] if features is None else _distinct(features.names.tolist())
         self.feature_names_ = list(self.item_features_)
         X, names = self._expert_columns(data, blocks)
         if own is not None:
-            self._require_known(own, Texts(self.item_features_), data.slots)
+            self._require_finite(own, Texts(self.item_features_), data.slots)
             X = np.concatenate([X, own], axis=1)
         self.feature_names_ = names + self.item_features_
         return Features.from_codes(data.slots, X, Texts(self.feature_names_))
 
-    def _held_out(self, validation: Any) -> tuple[Features, Labels] | None:
-        """Return the features and labels to choose by, their columns in the order of the training part."""
+    def _validation_features(self, validation: Any) -> tuple[Features, Labels] | None:
+        """Return the features and labels of the validation data, with the columns of the training data."""
         if validation is None:
             return None
         allowed = "a pair (data, labels), or (preferences, labels, features)"
@@ -708,15 +710,15 @@ class Ranker(Aggregator):
         data, labels = validation[0], validation[1]
         if not isinstance(data, (Features, Preferences, Comparisons)):
             raise ParameterError.invalid("validation", f"{type(self).__name__}.fit", allowed, validation)
-        X = self._described(data, validation[2] if len(validation) == 3 else None)
+        X = self._feature_matrix(data, validation[2] if len(validation) == 3 else None)
         return Features.from_codes(data.slots, X, Texts(self.feature_names_)), labels
 
-    def _require_difference(self, Z: Floats, lists: GradedLists) -> None:
-        """Raise DataError where no feature differs between two items of one instance."""
-        together = np.ones(max(len(Z) - 1, 0), dtype=np.bool_)
-        together[lists.offsets[1:-1] - 1] = False
-        for block in blocks_of_rows(len(together), Z.shape[1]):
-            if (Z[block.start + 1 : block.stop + 1] != Z[block])[together[block]].any():
+    def _require_varying_features(self, Z: Floats, lists: GradedLists) -> None:
+        """Raise DataError if no feature differs between two items of one instance."""
+        same_list = np.ones(max(len(Z) - 1, 0), dtype=np.bool_)
+        same_list[lists.offsets[1:-1] - 1] = False
+        for block in row_blocks(len(same_list), Z.shape[1]):
+            if (Z[block.start + 1 : block.stop + 1] != Z[block])[same_list[block]].any():
                 return
         raise DataError(
             f"{type(self).__name__} has nothing to learn from: in none of the {len(lists.key)} usable instances do the "
@@ -728,9 +730,9 @@ class Ranker(Aggregator):
             chosen = select_products(Z, label, self.min_correlation, self.max_products)
         if not len(chosen.pairs):
             raise DataError(
-                f"{type(self).__name__} has no products to learn from: none of two of {Z.shape[1]} features has a "
-                f"correlation above min_correlation={self.min_correlation:g} with the labels; the largest is "
-                f"{chosen.largest:.3f}. Lower it."
+                f"{type(self).__name__} has no products to learn from: no product of two of the {Z.shape[1]} features "
+                f"has a correlation above min_correlation={self.min_correlation:g} with the labels; the largest is "
+                f"{chosen.largest:.3f}. Lower min_correlation."
             )
         if self.standardise:
             return chosen
@@ -738,9 +740,9 @@ class Ranker(Aggregator):
 
 
 def _fill_doc(cls: type[Ranker]) -> None:
-    """Write the parameters and attributes that all rankers share into the docstring of one.
+    """Insert the common parameters and attributes into the docstring of a ranker.
 
-    A docstring without a section Parameters gets both sections, before its other ones.
+    A docstring without a Parameters section gets both sections, before its other ones.
     """
     if not cls.__doc__:
         return
@@ -754,15 +756,15 @@ def _fill_doc(cls: type[Ranker]) -> None:
 _fill_doc(Ranker)
 
 
-def _unequal(names: list[str]) -> list[str]:
-    """Return the names of features, which have to be told apart by them."""
-    twice = [name for name, n in Counter(names).items() if n > 1]
-    if twice:
-        raise DataError(f"several features are called {listing(twice, 5)}. Give each a name of its own.")
+def _distinct(names: list[str]) -> list[str]:
+    """Return the names of features; raise DataError if two are equal."""
+    repeated = [name for name, n in Counter(names).items() if n > 1]
+    if repeated:
+        raise DataError(f"several features are called {listing(repeated, 5)}. Give each a name of its own.")
     return names
 
 
 def _with_ties(truth: MatchedLabels, slots: Slots) -> MatchedLabels:
-    """Return the truth with all instances of two labelled items or more, whose labels need not differ."""
+    """Return the labels with all instances of at least two labelled items as usable, whether labels differ or not."""
     labelled = np.bincount(slots.instance[~np.isnan(truth.label)], minlength=len(slots))
     return truth._replace(instances=np.flatnonzero(labelled > 1))

@@ -1,12 +1,11 @@
-"""Losses of graded lists: each a pure function from the scores of the rows to a number and its gradient by every score.
+"""Ranking losses over graded lists and their gradients: RankNet, hinge, quadratic, ListMLE, PMOP, Davidson, Rao-Kupper.
 
-A loss takes the scores in the order of the lists, writes its gradient over `gradient`, and returns its value summed
-over the lists; smaller is better, and nothing is kept between calls. What a list adds does not depend on the other
-lists. A loss with a parameter of its own takes it as `extra` and writes the gradient by it over `extra_gradient`. A
-new loss is one more such function.
+A loss is a pure function. It takes the scores in the order of the rows, overwrites `gradient`, and returns the sum of
+its values over the lists; smaller is better. The value of a list does not depend on the other lists. A loss with a
+parameter of its own takes it as `extra`, and overwrites `extra_gradient`. A new loss is one more such function.
 
-With δ = s_i − s_j, sums over pairs are over all i, j of one list where i has the higher label; the models of ties sum
-over the pairs of equal labels too.
+Pairwise losses are sums over the pairs of a list in which i has a higher label than j, with δ = s_i − s_j; pairs of
+equal labels are left out. The models of ties, Davidson and Rao-Kupper, include them.
 """
 
 from __future__ import annotations
@@ -28,15 +27,14 @@ __all__ = [
 
 
 def logistic(score: Floats, lists: GradedLists, gradient: Floats) -> float:
-    """Return Σ log(1 + e^−δ) over the pairs, RankNet's loss, and write its gradient.
+    """Return RankNet's loss, Σ log(1 + e^−δ) over the pairs, and write its gradient.
 
-    Ties say nothing. There is no shortcut for this sum: the cost is O(pairs), quadratic in the length of a list, at
-    about the price of a division per pair.
+    The cost is O(pairs), quadratic in the length of a list, with about the time of one division for a pair.
 
     Parameters
     ----------
     score : float64[R]
-        By row of the lists; of any size.
+        The score of every row.
     lists : GradedLists
         The labels.
     gradient : float64[R]
@@ -59,10 +57,10 @@ def logistic(score: Floats, lists: GradedLists, gradient: Floats) -> float:
 
 
 def hinge(score: Floats, lists: GradedLists, gradient: Floats) -> float:
-    """Return Σ max(0, 1 − δ) over the pairs, the loss of the ranking support vector machine, and write its gradient.
+    """Return the hinge loss of the ranking SVM, Σ max(0, 1 − δ) over the pairs, and write its gradient.
 
-    Where δ is exactly 1 there is no gradient; 0 is taken, as for pairs further apart. Ties say nothing. Cost
-    O(R log K) for K different labels: a sort by score, then two passes with a tree of counts by label.
+    At δ = 1 the loss has no gradient, and the subgradient 0 is taken. Cost O(R log K) for K different labels: a sort by
+    score, then two passes with a tree of counts by label.
 
     Parameters
     ----------
@@ -89,10 +87,10 @@ def hinge(score: Floats, lists: GradedLists, gradient: Floats) -> float:
 
 
 def quadratic(score: Floats, lists: GradedLists, gradient: Floats) -> float:
-    """Return Σ (1 − δ)² over the pairs, and write its gradient.
+    """Return the quadratic loss, Σ (1 − δ)² over the pairs, and write its gradient.
 
-    A pair further apart than 1 costs as much as one that is too close. Ties say nothing. Cost O(R): counts, means and
-    spreads of the rows of higher labels say all that the pairs would.
+    Differences above 1 cost as much as those below. Cost O(R): the counts, means and variances of the scores of each
+    label suffice.
 
     Parameters
     ----------
@@ -114,9 +112,9 @@ def quadratic(score: Floats, lists: GradedLists, gradient: Floats) -> float:
 
 
 def list_mle(score: Floats, lists: GradedLists, gradient: Floats) -> float:
-    """Return −Σ_k [s_k − log Σ_{r ≥ k} e^s_r], minus the log-likelihood of Plackett and Luce, and write its gradient.
+    """Return the Plackett-Luce loss, −Σ_k [s_k − log Σ_{r ≥ k} e^s_r], and write its gradient.
 
-    The lists are read as rankings without ties: rows of equal labels in the order in which they stand. Cost O(R).
+    This is minus the log-likelihood. Lists count as rankings without ties, in the order of their rows. Cost O(R).
 
     Parameters
     ----------
@@ -135,15 +133,15 @@ def list_mle(score: Floats, lists: GradedLists, gradient: Floats) -> float:
     >>> round(float(np.exp(-value)), 6), gradient.round(6).tolist()
     (0.166667, [-0.666667, -0.166667, 0.833333])
     """
-    return _in_stages(score, lists._replace(mark=np.ones_like(lists.mark)), gradient)
+    return _sequential_choice(score, lists._replace(mark=np.ones_like(lists.mark)), gradient)
 
 
 def full_partitions(score: Floats, lists: GradedLists, gradient: Floats) -> float:
-    """Return −Σ_k [log Σ_{X_k} e^s − log Σ_{R_k} e^s] over the blocks X_k of equal labels, and write its gradient.
+    """Return the PMOP loss with full decomposition, −Σ_k [log Σ_{X_k} e^s − log Σ_{R_k} e^s], and write its gradient.
 
-    R_k is what block k and those of lower labels hold. This is minus the log-likelihood of the probabilistic model over
-    ordered partitions with full decomposition, less the constants that no score changes. A list of one block adds
-    nothing. Cost O(R).
+    X_k are the blocks of equal labels, and R_k are the items of block k and of all blocks with lower labels. This is
+    minus the log-likelihood of the model over ordered partitions, without constants. The loss of a list of one block is
+    0. Cost O(R).
 
     Parameters
     ----------
@@ -163,14 +161,14 @@ def full_partitions(score: Floats, lists: GradedLists, gradient: Floats) -> floa
     >>> round(float(np.exp(-value)), 6), gradient.round(6).tolist()
     (0.75, [-0.166667, -0.083333, 0.25])
     """
-    return _in_stages(score, lists, gradient)
+    return _sequential_choice(score, lists, gradient)
 
 
 def davidson(score: Floats, lists: GradedLists, gradient: Floats, extra: Floats, extra_gradient: Floats) -> float:
     """Return minus the log-likelihood of Davidson's model over all pairs, ties included, and write its gradients.
 
-    A win, a loss and a tie of i and j have chances proportional to e^(δ/2), e^(−δ/2) and ν = e^β. Cost O(R m) for
-    lists of m rows.
+    The probabilities of a win, a loss and a tie of i and j are proportional to e^(δ/2), e^(−δ/2) and ν = e^β. Cost
+    O(R m) for lists of m rows.
 
     Parameters
     ----------
@@ -200,11 +198,10 @@ def davidson(score: Floats, lists: GradedLists, gradient: Floats, extra: Floats,
 
 
 def rao_kupper(score: Floats, lists: GradedLists, gradient: Floats, extra: Floats, extra_gradient: Floats) -> float:
-    """Return minus the log-likelihood of the model of Rao and Kupper over all pairs, and write its gradients.
+    """Return minus the log-likelihood of the Rao-Kupper model over all pairs, ties included, and write its gradients.
 
-    With φ = e^s and θ = 1 + e^α, i wins with chance φ_i / (φ_i + θ φ_j), and ties with
-    (θ² − 1) φ_i φ_j / [(φ_i + θ φ_j) (θ φ_i + φ_j)]: who is not ahead by a factor θ may tie. Cost O(R m) for lists of m
-    rows.
+    With φ = e^s and θ = 1 + e^α, the probability that i wins is φ_i / (φ_i + θ φ_j), and that of a tie is
+    (θ² − 1) φ_i φ_j / [(φ_i + θ φ_j) (θ φ_i + φ_j)]. Cost O(R m) for lists of m rows.
 
     Parameters
     ----------
@@ -234,7 +231,7 @@ def rao_kupper(score: Floats, lists: GradedLists, gradient: Floats, extra: Float
 
 
 def _over_pairs(score: Floats, lists: GradedLists, gradient: Floats, model: int, extra: float) -> tuple[float, float]:
-    """Return the loss of one of the models of `kernels.graded_pairs.pairs`, and its gradient by the extra parameter."""
+    """Return the loss of a model of `kernels.pairwise_losses.pairs`, and its gradient with respect to `extra`."""
     from concordant.kernels.pairwise_losses import pairs
 
     value, by_extra = np.empty((2, len(lists.offsets) - 1))
@@ -242,13 +239,13 @@ def _over_pairs(score: Floats, lists: GradedLists, gradient: Floats, model: int,
     return float(value.sum()), float(by_extra.sum())
 
 
-def _in_stages(score: Floats, lists: GradedLists, gradient: Floats) -> float:
-    """Return minus the log-likelihood of choices in stages, one for each mark."""
+def _sequential_choice(score: Floats, lists: GradedLists, gradient: Floats) -> float:
+    """Return minus the log-likelihood of sequential choices of blocks; `lists.mark` is 1 where a block begins."""
     from concordant.kernels.pairwise_losses import near_zero
     from concordant.kernels.plackett_luce import partition_log_likelihood
 
-    value, near = np.empty(len(lists.offsets) - 1), np.empty(len(score))
-    near_zero(score, lists.offsets, near)
-    partition_log_likelihood(near, lists.mark, lists.offsets, gradient, value)
+    value, shifted = np.empty(len(lists.offsets) - 1), np.empty(len(score))
+    near_zero(score, lists.offsets, shifted)
+    partition_log_likelihood(shifted, lists.mark, lists.offsets, gradient, value)
     np.negative(gradient, out=gradient)
     return float(0.0 - value.sum())

@@ -1,4 +1,4 @@
-"""Metrics for LambdaRank: gains of items and of places, from which the change of a swap follows."""
+"""Metrics that LambdaRank can optimise, and the gains and discounts from which it computes the effect of a swap."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from concordant.kernels.ratios import ratio
 if TYPE_CHECKING:
     from concordant.metrics.ranking import Metric
 
-__all__ = ["learned_metric", "learns_for", "metric_terms"]
+__all__ = ["lambda_metric", "is_lambda_metric", "metric_terms"]
 
 _METRICS = ("ndcg", "err", "map", "p", "mrr")
 
 
-def learned_metric(name: str) -> Metric | None:
-    """Return the metric to learn for, None for plain pairs, or raise when LambdaRank cannot learn for it.
+def lambda_metric(name: str) -> Metric | None:
+    """Return the metric that LambdaRank optimises, None for "pairs"; raise ParameterError if it cannot.
 
-    >>> learned_metric("ndcg@10"), learned_metric("pairs")
+    >>> lambda_metric("ndcg@10"), lambda_metric("pairs")
     (ndcg@10, None)
     """
     from concordant.metrics.ranking import parse_metric
@@ -31,14 +31,16 @@ def learned_metric(name: str) -> Metric | None:
         return None
     metric = parse_metric(name)
     if metric.name not in _METRICS or (metric.name == "p" and getattr(metric, "cutoff", None) is None):
-        raise ParameterError(f"{name!r} is not learned for. Learned for: ndcg, err, map, mrr, p@k, pairs.")
+        raise ParameterError(
+            f"LambdaRank cannot optimise {name!r}. It can optimise ndcg, err, map, mrr, p@k and pairs."
+        )
     return metric
 
 
-def learns_for(name: Any) -> bool:
-    """Return whether LambdaRank can learn for what is named."""
+def is_lambda_metric(name: Any) -> bool:
+    """Return whether a value names a metric that LambdaRank can optimise."""
     try:
-        return isinstance(name, str) and (name == "pairs" or learned_metric(name) is not None)
+        return isinstance(name, str) and (name == "pairs" or lambda_metric(name) is not None)
     except ParameterError:
         return False
 
@@ -46,36 +48,39 @@ def learns_for(name: Any) -> bool:
 def metric_terms(
     metric: Metric | None, label: Floats, level: Ints, offsets: Ints
 ) -> tuple[int, Floats, Floats, Floats]:
-    """Return the kind of metric, the worth of every item and every place, and the scale of every instance."""
+    """Return the kind of metric, the gain of every item, the discount of every position and the scale of every list."""
     from concordant.kernels import lambdarank as kernel
     from concordant.learning.supervision import exponential_gain
 
     sizes = np.diff(offsets)
     instance = list_ids(offsets)
-    place = np.arange(1.0, int(sizes.max(initial=0)) + 1)
+    position = np.arange(1.0, int(sizes.max(initial=0)) + 1)
     if metric is None:
-        alike = np.bincount(offsets[instance] + level, minlength=len(label))
-        same = np.bincount(instance, weights=alike * (alike - 1.0), minlength=len(sizes))
-        # A step is then about as long as one for NDCG, however many pairs there are.
-        return kernel.PAIRS, np.zeros(len(label)), place, ratio(1.0, np.sqrt(0.5 * (sizes * (sizes - 1.0) - same)), 0.0)
+        n_tied = np.bincount(offsets[instance] + level, minlength=len(label))
+        tied_pairs = np.bincount(instance, weights=n_tied * (n_tied - 1.0), minlength=len(sizes))
+        # With this scale a step is about as long as for NDCG, whatever the number of pairs.
+        scale = ratio(1.0, np.sqrt(0.5 * (sizes * (sizes - 1.0) - tied_pairs)), 0.0)
+        return kernel.PAIRS, np.zeros(len(label)), position, scale
     cutoff: int | None = getattr(metric, "cutoff", None)
-    seen = place <= (cutoff or np.inf)
+    in_cutoff = position <= (cutoff or np.inf)
     if metric.name == "ndcg":
-        worth, places = exponential_gain(label), seen / np.log2(1.0 + place)
-        # Items come by label, so that as they stand they are in the ideal order.
-        ideal = worth * places[np.arange(len(worth)) - offsets[instance]]
-        return kernel.PLACES, worth, places, ratio(1.0, np.bincount(instance, weights=ideal, minlength=len(sizes)), 0.0)
+        gain, discount = exponential_gain(label), in_cutoff / np.log2(1.0 + position)
+        # Items are sorted by label, which is the ideal order.
+        ideal = gain * discount[np.arange(len(gain)) - offsets[instance]]
+        return (
+            kernel.PLACES,
+            gain,
+            discount,
+            ratio(1.0, np.bincount(instance, weights=ideal, minlength=len(sizes)), 0.0),
+        )
     if metric.name == "err":
         lmax = max(float(label.max(initial=0.0)), getattr(metric, "lmax", None) or 0.0)
-        return kernel.ERR, np.exp2(np.maximum(label, 0.0) - lmax) - np.exp2(-lmax), seen / place, np.ones(len(sizes))
-    worth = (label >= (getattr(metric, "rel", None) or 1.0)).astype(np.float64)
+        gain = np.exp2(np.maximum(label, 0.0) - lmax) - np.exp2(-lmax)
+        return kernel.ERR, gain, in_cutoff / position, np.ones(len(sizes))
+    gain = (label >= (getattr(metric, "rel", None) or 1.0)).astype(np.float64)
     if metric.name == "p":
-        return kernel.PLACES, worth, seen.astype(np.float64), np.full(len(sizes), 1.0 / (cutoff or 1))
+        return kernel.PLACES, gain, in_cutoff.astype(np.float64), np.full(len(sizes), 1.0 / (cutoff or 1))
     if metric.name == "map":
-        return (
-            kernel.AP,
-            worth,
-            seen / place,
-            ratio(1.0, np.bincount(instance, weights=worth, minlength=len(sizes)), 0.0),
-        )
-    return kernel.RR, worth, seen / place, np.ones(len(sizes))
+        n_relevant = np.bincount(instance, weights=gain, minlength=len(sizes))
+        return kernel.AP, gain, in_cutoff / position, ratio(1.0, n_relevant, 0.0)
+    return kernel.RR, gain, in_cutoff / position, np.ones(len(sizes))

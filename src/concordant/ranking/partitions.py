@@ -1,20 +1,20 @@
-"""Rankings with ties as ordered partitions: how probable one is, draws of them, and how many there are.
+"""Probability model of rankings with ties (ordered partitions): log-probability, sampling and counting.
 
-An ordered partition puts items into blocks, the best block first; items of one block are tied. The model picks the
-blocks one after another: from the items R that are left, block X ⊆ R with probability Φ(X) / Σ_S Φ(S), S running over
-all non-empty subsets of R, until nothing is left. With f the scores there are two potentials:
+An ordered partition puts items into blocks, the best block first; items of one block are tied. The model chooses the
+blocks in sequence: from the N remaining items R it chooses block X ⊆ R with probability Φ(X) / Σ_S Φ(S), where S runs
+over all non-empty subsets of R, until no item remains. There are two potentials Φ of the scores f:
 
-- "full" (full decomposition): Φ(S) is the mean of exp(f) over S. The sum over subsets is (2^N − 1)/N Σ_R exp(f), N the
-  number of items in R, and everything costs O(N).
+- "full" (full decomposition): Φ(S) is the mean of exp(f) over S. The sum over subsets is (2^N − 1)/N Σ_R exp(f), and
+  everything costs O(N).
 - "general": Φ(S) is exp of the mean of f over S. The sum has no closed form, but is computed exactly here, in about
   O(N^1.5) for a stage (`concordant.kernels.elementary_symmetric`).
 
-Under both the probabilities of all ordered partitions of some items add up to 1. Single items only, no ties, have the
-probability of Plackett and Luce under "full", but for the constant Π_k N_k / (2^N_k − 1): what could have been tied was
-not.
+Under both potentials, the probabilities of all ordered partitions of a set of items add up to 1. Under "full", a
+ranking without ties has its Plackett-Luce probability times a constant, Π_k N_k / (2^N_k − 1), since at every stage a
+larger block could have been chosen.
 
-Items are named in one of two ways. Scores in an array go with ranks in an array, 1 = best, equal ranks for ties. Scores
-in a mapping from item to score go with a list of blocks, best first, each a collection of items.
+There are two forms of input. Scores in an array go with ranks in an array, 1 = best, equal ranks for ties. Scores in a
+mapping from item to score go with a list of blocks, best first, each a collection of items.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def log_probability(scores: ArrayLike, ranking: ArrayLike, *, potential: Potenti
 def log_probability(scores: Any, ranking: Any, *, potential: Potential = "full") -> float | Floats:
     """Return the logarithm of the probability of a tied ranking, given the scores of its items.
 
-    Σ_k [log Φ(X_k) − log Σ_{S ⊆ R_k} Φ(S)] over the blocks X_k, best first, of what is left, R_k.
+    It is Σ_k [log Φ(X_k) − log Σ_{S ⊆ R_k} Φ(S)] over the blocks X_k, best first, with R_k the items that remain.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ def log_probability(scores: Any, ranking: Any, *, potential: Potential = "full")
         numbers counts; labels, of which larger is better, go in as `-labels`). Several rankings are the rows of a
         matrix. With scores in a mapping: blocks of items, best first, each item once.
     potential : {"full", "general"}
-        The odds of a block: the mean of exp(score), or exp of the mean score.
+        The potential Φ of a block: the mean of exp(score), or exp of the mean score.
 
     Returns
     -------
@@ -125,31 +125,31 @@ def sample(scores: ArrayLike, n: int = 1, *, potential: Potential = "full", rand
 def sample(
     scores: Any, n: int = 1, *, potential: Potential = "full", random_state: int = 0
 ) -> Ints | list[list[list[str]]]:
-    """Return tied rankings drawn at random, exactly, from the model of these scores.
+    """Return exact random samples of tied rankings, given the scores of the items.
 
     Parameters
     ----------
     scores : float[N], or mapping of item to float
         Finite; larger is better.
     n : int
-        How many rankings.
+        The number of rankings.
     potential : {"full", "general"}
-        The odds of a block: the mean of exp(score), or exp of the mean score.
+        The potential Φ of a block: the mean of exp(score), or exp of the mean score.
     random_state : int
-        The seed. Asking for more rankings keeps those there were.
+        The seed. With a larger n the first rankings stay the same.
 
     Returns
     -------
     int64[n, N], or list of n rankings
-        With scores in an array the ranks 1, 2, ... of the items' blocks, a ranking in each row; with scores in a
-        mapping lists of blocks, best first, items in the order of the mapping.
+        With scores in an array: the ranks 1, 2, ... of the items' blocks, a ranking in each row. With scores in a
+        mapping: lists of blocks, best first, items in the order of the mapping.
 
     Notes
     -----
-    Under "full" the size m of a block has probability (N over m)/(2^N − 1) whatever the scores; given m, one item has
-    odds exp(score) and the m − 1 others are even. Under "general" sizes are drawn by their exact odds, and given the
-    size items come in independently until there are so many. No Markov chain is run. A ranking has about log2 N
-    blocks, and costs O(N) under "full", about O(N^1.5) under "general".
+    No Markov chain is run. Under "full" the size m of a block has probability (N over m)/(2^N − 1), whatever the
+    scores; given m, one item is drawn in proportion to exp(score), and the other m − 1 uniformly. Under "general" the
+    size is drawn from its exact distribution, and then the items given the size. A ranking has about log2 N blocks, and
+    costs O(N) under "full", about O(N^1.5) under "general".
 
     Examples
     --------
@@ -206,18 +206,14 @@ def count(n: int) -> int:
 def general_partitions(score: Floats, lists: GradedLists, gradient: Floats) -> float:
     """Return minus the log-likelihood of the lists under the general potential, and write its gradient.
 
-    Σ_k [log Σ_{S ⊆ R_k} exp(mean of s over S) − mean of s over X_k] over the blocks X_k of equal labels and what is
-    left, R_k; the last block counts as any other, since it could have been split. The gradient of a stage is E[1(i in
-    S)/|S|] − 1(i in X)/|X|. Exact, whatever the scores and their number; a stage of N items costs about O(N^1.5).
+    The loss is Σ_k [log Σ_{S ⊆ R_k} exp(mean of s over S) − mean of s over X_k], with X_k the blocks of equal labels
+    and R_k the items that remain. The last block counts too, since it could have been split. The gradient of a stage is
+    E[1(i in S)/|S|] − 1(i in X)/|X|. Both are exact; a stage of N items costs about O(N^1.5).
 
     Parameters
     ----------
-    score : float64[R]
-        By row of the lists; of any size.
-    lists : GradedLists
-        The labels.
-    gradient : float64[R]
-        Overwritten with ∂ loss / ∂ score.
+    score, lists, gradient
+        As in `losses.logistic`.
 
     Examples
     --------
@@ -247,27 +243,27 @@ def sampled_partitions(
     seed: int = 0,
     turn: int = 0,
 ) -> float:
-    """Write a sampled gradient of `general_partitions`, and return nearly its value.
+    """Write a sampled gradient of `general_partitions` (contrastive divergence), and return its value.
 
-    The expectation in the gradient of a stage is replaced by the mean over the samples of a short Markov chain that
-    starts at the observed block. What is returned takes no chance, so that a rule may stop by it: the loss itself for
-    stages of up to 64 items, and an approximation in O(N) beyond (its error is below 0.02 a stage for scores with a
-    standard deviation up to 5).
+    The expectation in the gradient of a stage is replaced by the mean over samples of a short Markov chain that starts
+    at the observed block. The returned value is not random, so that a stopping rule can use it. It is exact for stages
+    of up to 64 items. For larger ones it is an approximation in O(N), with an error below 0.02 for a stage if the
+    standard deviation of the scores is at most 5.
 
     Parameters
     ----------
     score, lists, gradient
-        As in `general_partitions`.
+        As in `losses.logistic`.
     kind : {"gibbs", "mh"}
-        A sample after every sweep over the items of the stage, or after every proposal of a subset, evenly drawn among
-        those of an evenly drawn size.
+        "gibbs" takes a sample after every sweep over the items of the stage; "mh" (Metropolis-Hastings) after every
+        proposal: a uniform size, then a uniform subset of that size.
     n_samples : int
-        How many samples of a stage.
+        The number of samples of a stage.
     acceptance : {"corrected", "printed"}
-        Of "mh": "printed" leaves out how many subsets there are of a size, as the paper does, and so samples from other
-        odds than the model's, Φ(S) divided by that number.
+        The acceptance ratio of "mh". "printed" is that of the paper, which omits the number of subsets of each size; it
+        samples from Φ(S) divided by that number instead of Φ(S).
     seed, turn : int
-        All chance is drawn from these and the keys of the lists.
+        These and the keys of the lists seed all random numbers.
 
     Examples
     --------
@@ -299,7 +295,7 @@ def sampled_partitions(
 
 
 def _seeds(random_state: int, numbers: NDArray[np.int64]) -> Keys:
-    """Return bits for every number that differ from one random_state to another."""
+    """Return a seed for every number, different for every random_state."""
     own = scrambled(np.array([random_state % 2**64], dtype=np.uint64))
     with np.errstate(over="ignore"):
         out: Keys = scrambled(own + STEP * numbers.astype(np.uint64))

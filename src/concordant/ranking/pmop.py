@@ -1,4 +1,4 @@
-"""PMOP: items of one label are a block, and blocks are chosen from the top; ties are data, not noise."""
+"""PMOP, the probabilistic model over ordered partitions: a ranker whose likelihood includes ties between labels."""
 
 from __future__ import annotations
 
@@ -18,37 +18,37 @@ from concordant.ranking.base import Ranker
 
 __all__ = ["PMOP"]
 
-_NOTHING: Floats = np.zeros(0)
+_NO_EXTRA: Floats = np.zeros(0)
 _SAMPLED = ("gibbs", "mh")
 
 
 @register_method
 class PMOP(Ranker):
-    """The scores under which the ordered partition of the items by label is most likely.
+    """Probabilistic model over ordered partitions: maximum-likelihood scores of rankings with ties.
 
-    Blocks of equal labels are chosen one after another, the highest first: from the items R that are left, block X with
-    probability Φ(X) / Σ Φ(S) over all non-empty subsets S of R. The loss is minus the logarithm of the product.
+    Items of equal label form a block. The model chooses the blocks in sequence, the highest label first: from the
+    remaining items R, block X with probability Φ(X) / Σ Φ(S) over all non-empty subsets S of R. The loss is minus the
+    log-likelihood.
 
-    inference="full" has Φ(S) = mean of exp(s) over S, under which the sum over all subsets is a sum over the items: the
-    cost is that of a sum. The other three have Φ(S) = exp(mean of s over S). "exact" adds up all subsets, though there
-    are 2^N of them, by symmetric polynomials; "gibbs" and "mh" estimate the gradient from a few samples of a Markov
-    chain that starts at the observed block. Without ties "full" is Plackett-Luce, and so `ListMLE`.
+    inference="full" has Φ(S) = mean of exp(s) over S, for which the sum over subsets is a simple sum over items. The
+    other three have Φ(S) = exp(mean of s over S). "exact" computes the sum over all 2^N subsets by symmetric
+    polynomials; "gibbs" and "mh" estimate the gradient from a few samples of a Markov chain that starts at the observed
+    block. Without ties "full" is the Plackett-Luce model, as in `ListMLE`.
 
-    Instances of one item are not learned from, nor with "full" those of one label. With the other three an instance of
-    one label pulls its scores together; some instance must have two labels. Labels need not be whole numbers, nor
-    positive: only which are equal and which are higher counts.
+    Instances with one item are ignored, and with "full" those whose labels are all equal. With the other three such an
+    instance makes its scores more equal; at least one instance must have two different labels. Labels are any numbers;
+    only their order matters.
 
     Parameters
     ----------
     inference : {"full", "exact", "gibbs", "mh"}
-        The potential, and how the sum over the subsets is dealt with. "gibbs" asks every item in turn whether it is in,
-        given the others; "mh" (Metropolis and Hastings) offers a subset evenly drawn among those of an evenly drawn
-        size.
+        The potential, and how the sum over the subsets is computed. "gibbs" resamples the membership of one item after
+        another; "mh" (Metropolis-Hastings) proposes a uniform subset of a uniform size.
     acceptance : {"corrected", "printed"}
-        When "mh" accepts its proposals. As printed in the paper, by the ratio of the potentials, it samples from the
+        The acceptance ratio of "mh". "printed" is the ratio of the potentials, as in the paper; it samples from the
         potential divided by the number of subsets of that size, which is not the model.
     n_samples : int
-        How many samples of a stage "gibbs" and "mh" take: sweeps over the items, or proposals.
+        The number of samples of a stage for "gibbs" (sweeps over the items) and "mh" (proposals).
     {common}
 
     Attributes
@@ -57,18 +57,18 @@ class PMOP(Ranker):
 
     Notes
     -----
-    For an instance of N items and F features an evaluation costs O(N F) and, besides, O(N) with "full", "gibbs" and
-    "mh", and about O(N^1.5) for every label with "exact": 0.03 ms for 25 items, 7 ms for 1,000. "full" and "exact" go
-    by L-BFGS, 100 steps at most; "gibbs" and "mh" by "sgd", a step of 0.1 after every instance, 1,000 passes at most.
-    A sampled gradient has no line to search along: solver="lbfgs" is refused there.
+    An evaluation costs O(N F) for an instance of N items and F features. In addition it costs O(N) with "full", "gibbs"
+    and "mh", and about O(N^1.5) for every label with "exact": 0.03 ms for 25 items, 7 ms for 1,000. By default "full"
+    and "exact" use L-BFGS with at most 2,000 steps; "gibbs" and "mh" use "sgd" with first steps of about 0.1, one for
+    every instance, and at most 1,000 passes. They refuse solver="lbfgs", because a line search needs exact gradients.
 
-    "exact" is convex in the weights without a hidden layer, "full" is not where there are ties. The mean over a block
-    tells large blocks apart by little, so that scores under "exact" lie far further apart than under "full", the more
-    the longer the lists: an l2 that suits one is too strong or too weak for the other.
+    Without a hidden layer "exact" is convex in the weights; "full" is not, if there are ties. Means over large blocks
+    differ little, so that scores under "exact" are spread much more widely than under "full", the more so the longer
+    the lists. An l2 that suits one is too strong or too weak for the other.
 
-    What `fit_info_` calls the objective, and what the passes stop by, takes no chance with "gibbs" and "mh" either: it
-    is exact for what is left of up to 64 items (and then most of their cost), and nearly so beyond. Their
-    `gradient_norm` is sampled.
+    With "gibbs" and "mh", the objective in `fit_info_` and the stopping rule are not random. The objective is exact for
+    stages of up to 64 items (and takes most of the time there), and a close approximation beyond. `gradient_norm` is
+    sampled.
 
     References
     ----------
@@ -103,7 +103,7 @@ class PMOP(Ranker):
 
     @property
     def _ties_tell(self) -> bool:  # type: ignore[override]
-        # Under the full decomposition all items in one block have a probability that no score changes.
+        # Under the full decomposition, the probability of a single block does not depend on the scores.
         return self.inference != "full"
 
     def _chosen_solver(self) -> str:
@@ -126,9 +126,9 @@ class PMOP(Ranker):
         self, score: Floats, lists: GradedLists, gradient: Floats, extra: Floats, turn: int
     ) -> tuple[float, Floats]:
         if self.inference == "full":
-            return losses.full_partitions(score, lists, gradient), _NOTHING
+            return losses.full_partitions(score, lists, gradient), _NO_EXTRA
         if self.inference == "exact":
-            return partitions.general_partitions(score, lists, gradient), _NOTHING
+            return partitions.general_partitions(score, lists, gradient), _NO_EXTRA
         value = partitions.sampled_partitions(
             score,
             lists,
@@ -139,4 +139,4 @@ class PMOP(Ranker):
             seed=self.random_state,
             turn=turn,
         )
-        return value, _NOTHING
+        return value, _NO_EXTRA

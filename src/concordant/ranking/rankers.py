@@ -1,4 +1,4 @@
-"""The rankers by name: each is a loss put into `Ranker`, and what is to be said about it."""
+"""Rankers: RankNet, RankSVM, RankRegress, ListMLE, PairTies and LambdaRank, each the `Ranker` with one loss."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from concordant.kernels.splitmix64 import STEP, mixed
 from concordant.kernels.svd_tables import LambdaTarget
 from concordant.ranking import losses
 from concordant.ranking.base import Ranker
-from concordant.ranking.metric_swaps import learned_metric, learns_for, metric_terms
+from concordant.ranking.metric_swaps import is_lambda_metric, lambda_metric, metric_terms
 
 __all__ = ["LambdaRank", "ListMLE", "PairTies", "RankNet", "RankRegress", "RankSVM"]
 
-_NOTHING: Floats = np.zeros(0)
+_NO_EXTRA: Floats = np.zeros(0)
 
 
 @register_method
 class RankNet(Ranker):
-    """The scores under which the order of every two items with different labels is most likely.
+    """Pairwise logistic loss: the order of any two items with different labels has the greatest likelihood.
 
     The loss is Σ log(1 + exp(-(s_i - s_j))) over the pairs of an instance in which i has the higher label; tied pairs
-    say nothing. It is the cross-entropy of a logistic model of each pair.
+    are left out. It is the cross-entropy of a logistic model of each pair.
 
-    Instances of one item or of one label are not learned from.
+    Instances with one item, or with equal labels only, are ignored.
 
     Parameters
     ----------
@@ -44,8 +44,8 @@ class RankNet(Ranker):
 
     Notes
     -----
-    Every pair has to be looked at: an evaluation costs O(N²) for an instance of N items, besides O(N F) for F features.
-    PMOP and ListMLE learn from the same labels in O(N F).
+    An evaluation costs O(N²) for an instance of N items, in addition to O(N F) for F features. PMOP and ListMLE learn
+    from the same labels in O(N F).
 
     References
     ----------
@@ -64,17 +64,17 @@ class RankNet(Ranker):
     tags = Ranker.tags
 
     def _loss(self, score: Floats, lists: Any, gradient: Floats, extra: Floats, turn: int) -> tuple[float, Floats]:
-        return losses.logistic(score, lists, gradient), _NOTHING
+        return losses.logistic(score, lists, gradient), _NO_EXTRA
 
 
 @register_method
 class RankSVM(Ranker):
-    """The scores that put items of different labels a margin of 1 apart, as far as they can.
+    """Pairwise hinge loss: items with different labels should differ by a margin of 1.
 
-    The loss is Σ max(0, 1 - (s_i - s_j)) over the pairs of an instance in which i has the higher label; tied pairs say
-    nothing. With l2 > 0 it is the ranking support vector machine.
+    The loss is Σ max(0, 1 - (s_i - s_j)) over the pairs of an instance in which i has the higher label; tied pairs are
+    left out. With l2 > 0 it is the ranking support vector machine.
 
-    Instances of one item or of one label are not learned from.
+    Instances with one item, or with equal labels only, are ignored.
 
     Parameters
     ----------
@@ -86,9 +86,8 @@ class RankSVM(Ranker):
 
     Notes
     -----
-    No pair is looked at: sorted by score, what every item pays for is counted along the way, in O(N log N) for an
-    instance of N items. The loss has kinks, which the line search of "lbfgs" copes with; it then stops where a step no
-    longer helps.
+    The loss is computed in O(N log N) for an instance of N items, by a sort and counts, without going through the
+    pairs. It is not smooth. The line search of "lbfgs" allows for that, and stops when no step improves the loss.
 
     References
     ----------
@@ -105,20 +104,20 @@ class RankSVM(Ranker):
 
     name = "ranksvm"
     tags = Ranker.tags
-    _content = True
+    _has_finite_minimum = True
 
     def _loss(self, score: Floats, lists: Any, gradient: Floats, extra: Floats, turn: int) -> tuple[float, Floats]:
-        return losses.hinge(score, lists, gradient), _NOTHING
+        return losses.hinge(score, lists, gradient), _NO_EXTRA
 
 
 @register_method
 class RankRegress(Ranker):
-    """The scores whose differences are closest to 1 for every two items with different labels.
+    """Pairwise quadratic loss: the scores of items with different labels should differ by 1.
 
-    The loss is Σ (1 - (s_i - s_j))² over the pairs of an instance in which i has the higher label; tied pairs say
-    nothing. A pair that is further apart than 1 pays too.
+    The loss is Σ (1 - (s_i - s_j))² over the pairs of an instance in which i has the higher label; tied pairs are left
+    out. Differences above 1 increase the loss too.
 
-    Instances of one item or of one label are not learned from.
+    Instances with one item, or with equal labels only, are ignored.
 
     Parameters
     ----------
@@ -130,12 +129,12 @@ class RankRegress(Ranker):
 
     Notes
     -----
-    Sums of scores and of their squares for each label are all that is needed: O(N) for an instance of N items.
+    The loss needs only sums of scores and of their squares for each label: O(N) for an instance of N items.
 
     References
     ----------
     Truyen, Phung and Venkatesh, Probabilistic models over ordered partitions with applications in document ranking and
-    collaborative filtering, SDM 2011, where it is one of the rivals.
+    collaborative filtering, SDM 2011, where it is one of the baselines.
 
     Examples
     --------
@@ -148,21 +147,20 @@ class RankRegress(Ranker):
 
     name = "rank-regress"
     tags = Ranker.tags
-    _content = True
+    _has_finite_minimum = True
 
     def _loss(self, score: Floats, lists: Any, gradient: Floats, extra: Floats, turn: int) -> tuple[float, Floats]:
-        return losses.quadratic(score, lists, gradient), _NOTHING
+        return losses.quadratic(score, lists, gradient), _NO_EXTRA
 
 
 @register_method
 class ListMLE(Ranker):
-    """The scores under which the list sorted by label is most likely, chosen from the top, one item after another.
+    """Plackett-Luce likelihood of the list sorted by label.
 
-    The loss is -log Π_t exp(s_t) / Σ_{u ≥ t} exp(s_u), the items sorted by label, the highest first: the model of
-    Plackett and Luce. Items of equal label stay in the order of the input, so that their order is learned too; `PMOP`
-    is the model that takes ties for what they are.
+    The loss is -log Π_t exp(s_t) / Σ_{u ≥ t} exp(s_u), with the items sorted by label, the highest first. Items of
+    equal label stay in the order of the input, so that their order is learned too; `PMOP` models ties instead.
 
-    Instances of one item or of one label are not learned from.
+    Instances with one item, or with equal labels only, are ignored.
 
     Parameters
     ----------
@@ -194,25 +192,25 @@ class ListMLE(Ranker):
     _ties_by_input = True
 
     def _loss(self, score: Floats, lists: Any, gradient: Floats, extra: Floats, turn: int) -> tuple[float, Floats]:
-        return losses.list_mle(score, lists, gradient), _NOTHING
+        return losses.list_mle(score, lists, gradient), _NO_EXTRA
 
 
 @register_method
 class PairTies(Ranker):
-    """The scores under which wins, losses and ties of all pairs of items are most likely, the share of ties learned.
+    """Likelihood of wins, losses and ties of all pairs of items, with a learned tie parameter.
 
-    With φ = exp(s), an item i of a higher label than j is a win, one of the same label a tie:
+    With φ = exp(s), a pair is a win of i if i has the higher label, and a tie if the labels are equal:
 
         Davidson:     P(win) = φ_i / D,  P(tie) = ν √(φ_i φ_j) / D,  D = φ_i + φ_j + ν √(φ_i φ_j);
         Rao-Kupper:   P(win) = φ_i / (φ_i + θ φ_j),  P(tie) = (θ² - 1) φ_i φ_j / ((φ_i + θ φ_j) (θ φ_i + φ_j)).
 
-    ν = exp(extra_[0]), θ = 1 + exp(extra_[0]): the one parameter is learned with the weights. Instances whose labels
-    are all equal are learned from too, as they say how common ties are; those of one item are not.
+    The parameter ν = exp(extra_[0]) or θ = 1 + exp(extra_[0]) is learned with the weights. Instances whose labels are
+    all equal are used too, as they show how common ties are; instances with one item are ignored.
 
     Parameters
     ----------
     model : {"davidson", "rao-kupper"}
-        How ties come about.
+        The model of ties.
     {common}
 
     Attributes
@@ -223,7 +221,7 @@ class PairTies(Ranker):
 
     Notes
     -----
-    Every pair has to be looked at: an evaluation costs O(N²) for an instance of N items, besides O(N F).
+    An evaluation costs O(N²) for an instance of N items, in addition to O(N F) for F features.
 
     References
     ----------
@@ -260,27 +258,28 @@ class PairTies(Ranker):
 
 @register_method
 class LambdaRank(Ranker):
-    """The scores that come of pulling every two items apart as hard as exchanging them would change a metric.
+    """LambdaRank: pairwise gradients weighted by the change of a ranking metric.
 
-    For a pair in which i has the higher label the pull is |ΔM| / (1 + exp(s_i - s_j)), ΔM being what exchanging the two
-    in the present ranking would do to the metric. There is no loss whose gradient this is; what `fit_info_` calls the
-    objective is the sum of the pulls, averaged over the instances: it falls as the pairs that matter come apart.
+    The gradient (lambda) of a pair in which i has the higher label is |ΔM| / (1 + exp(s_i - s_j)), where ΔM is the
+    change of the metric if the two items swap places in the present ranking. No loss has this gradient; the objective
+    in `fit_info_` is the sum of the lambdas, averaged over the instances, which falls as the ranking improves.
 
-    Instances in which every order is the same to the metric pull nothing; where all are such, the fit is refused. Items
-    that score alike stand with the lower label first; of one label, in an order drawn from their features.
+    Instances in which every order has the same value of the metric have no effect; if there are no others, the fit
+    raises an error. Items with equal scores are ordered by label, the lower one first, and then by a hash of their
+    features.
 
     Parameters
     ----------
     metric : str
-        What to learn for: "ndcg", "err", "map", "mrr", each with or without a cutoff, "p@k", or "pairs", where every
-        pair counts the same (RankNet); in the papers' convention.
+        The metric to optimise, in the papers' convention: "ndcg", "err", "map" or "mrr", each with or without a cutoff,
+        "p@k", or "pairs", in which every pair counts the same (RankNet).
     normalise : bool
-        Whether the pulls of an instance are multiplied by log2(1 + t) / t, t being their sum, so that an instance with
-        a thousand times the pairs is not a thousand times as loud.
+        Whether to multiply the lambdas of an instance by log2(1 + t) / t, where t is their sum, so that instances with
+        many pairs do not dominate.
     max_items : int or None
-        How many items of an instance are paired at one visit at most. Of larger instances all items of rare labels are
-        taken and a sample of the others, the better ranked ones always; the sample stands for the rest, and is drawn
-        anew at every visit.
+        The largest number of items of an instance to form pairs of in one pass. From larger instances all items with
+        rare labels, the best ranked ones, and a random sample of the others are taken. The sample is weighted to
+        represent the rest, and is different in every pass.
     {common}
 
     Attributes
@@ -289,7 +288,7 @@ class LambdaRank(Ranker):
 
     Notes
     -----
-    Cost O(pairs) of an instance, besides O(N F). As there is no loss, "lbfgs" cannot be used.
+    Cost O(pairs) for an instance, in addition to O(N F). Without a loss, "lbfgs" cannot be used.
 
     References
     ----------
@@ -307,7 +306,7 @@ class LambdaRank(Ranker):
     name = "lambdarank"
     tags = Tags(accepts=Ranker.tags.accepts, supervised=True, stochastic=True, faithful=False, cost="O(M F + pairs)")
     constraints: ClassVar[Mapping[str, Constraint]] = {
-        "metric": Constraint("one of ndcg, err, map, mrr (with or without @k), p@k, or 'pairs'", learns_for),
+        "metric": Constraint("one of ndcg, err, map, mrr (with or without @k), p@k, or 'pairs'", is_lambda_metric),
         "normalise": boolean(),
         "max_items": optional(integer(least=2)),
         **Ranker.constraints,
@@ -324,17 +323,17 @@ class LambdaRank(Ranker):
         self.max_items = max_items
 
     def _prepared(self, lists: GradedLists) -> tuple[GradedLists, LambdaTarget]:
-        worths = metric_terms(learned_metric(self.metric), lists.label, lists.level, lists.offsets)
-        kind, worth, place_gain, scale = worths
+        metric = lambda_metric(self.metric)
+        kind, gain, discount, scale = metric_terms(metric, lists.label, lists.level, lists.offsets)
         # Ties count in the worst order: the lower label first.
-        where = list_ids(lists.offsets)
-        by_tie = np.lexsort((-lists.level, where)) - lists.offsets[where]
+        row_list = list_ids(lists.offsets)
+        tie_order = np.lexsort((-lists.level, row_list)) - lists.offsets[row_list]
         budget = self.max_items or 0
-        return lists, LambdaTarget(kind, worth, lists.level, by_tie, place_gain, scale, budget, self.normalise)
+        return lists, LambdaTarget(kind, gain, lists.level, tie_order, discount, scale, budget, self.normalise)
 
-    def _require_sight(self, lists: GradedLists) -> None:
+    def _require_informative_labels(self, lists: GradedLists) -> None:
         gradient = np.empty(len(lists.label))
-        self._loss(np.zeros(len(gradient)), self._prepared(lists), gradient, _NOTHING, 0)
+        self._loss(np.zeros(len(gradient)), self._prepared(lists), gradient, _NO_EXTRA, 0)
         if not gradient.any():
             raise DataError(
                 f"LambdaRank has nothing to learn from: {self.metric} is the same for every order of the items in all "
@@ -346,7 +345,7 @@ class LambdaRank(Ranker):
         from concordant.kernels.lambdarank import all_lambdas
 
         graded, target = lists
-        chance = mixed(np.array([self.random_state % 2**64], dtype=np.uint64) + STEP) + np.uint64(turn)
-        bits = mixed(graded.key ^ mixed(chance))
+        pass_bits = mixed(np.array([self.random_state % 2**64], dtype=np.uint64) + STEP) + np.uint64(turn)
+        bits = mixed(graded.key ^ mixed(pass_bits))
         draw = (bits >> np.uint64(11)).astype(np.float64) / 2.0**53
-        return all_lambdas(score, graded.offsets, target, draw, gradient), _NOTHING
+        return all_lambdas(score, graded.offsets, target, draw, gradient), _NO_EXTRA

@@ -1,9 +1,9 @@
-"""Products of features without a table of them: chosen by correlation, scored and learned through quadratic forms.
+"""Second-order features: products of two features, selected by correlation and evaluated as quadratic forms.
 
-With Z the standardised features, all moments of all products come from three matrices of F × F numbers: ZᵀZ,
-Zᵀ diag(y) Z and (Z²)ᵀ(Z²). A weighted sum of products is a quadratic form, Σ w_ab z_a z_b = zᵀ M z, and its gradient
-one more such matrix, Zᵀ diag(g) Z. So nothing of the size rows × products is ever held. Where few products are kept,
-they are made block by block instead.
+With Z the standardised features and y the labels, the means, variances and correlations of all products come from three
+F × F matrices: ZᵀZ, Zᵀ diag(y) Z and (Z²)ᵀ(Z²). A weighted sum of products is a quadratic form,
+Σ w_ab z_a z_b = zᵀ M z, and its gradient is in Zᵀ diag(g) Z. So no array of size rows × products is needed. If few
+products are selected, computing them block by block is faster.
 """
 
 from __future__ import annotations
@@ -14,35 +14,35 @@ import numpy as np
 
 from concordant.arrays import Floats, Ints
 from concordant.kernels.ratios import ratio
-from concordant.ranking.design_matrix import blocks_of_rows, reproducible_product
+from concordant.ranking.design_matrix import reproducible_product, row_blocks
 
 __all__ = ["SelectedProducts", "ProductDesign", "select_products"]
 
-# Rows multiplied out at one time.
+# Rows of a block in products of matrices.
 _BLOCK = 1 << 13
-# A product written down costs as much as so many terms of a quadratic form, in which a processor is at its best.
-_WRITING = 48
-# The same where forms are added up row by row.
-_STEADY = 10
-# The forms of so few rows are not worth their making.
-_FEW = 64
-# Numbers that products may take when they are kept: 256 MB.
-_KEPT = 1 << 25
+# Computing a product takes as long as this many terms of a quadratic form by BLAS (measured).
+_PRODUCT_COST = 48
+# The same for quadratic forms that are computed reproducibly, row by row.
+_REPRODUCIBLE_COST = 10
+# For up to this many rows the matrix of the quadratic form takes longer than the products.
+_FEW_ROWS = 64
+# The largest number of products to store: 256 MB.
+_MAX_STORED = 1 << 25
 
 
 class SelectedProducts(NamedTuple):
-    """Products worth having.
+    """Products of two features that correlate with the label.
 
     Attributes
     ----------
     pairs : int64[products, 2]
-        Which two features, the first not after the second; in the order of the features.
+        The two features of each product, a <= b, sorted.
     centre, scale : float64[products]
-        The mean of each, and one over its standard deviation.
+        The mean of each product, and one over its standard deviation.
     correlation : float64[products]
-        With the label.
+        The correlation of each product with the label.
     largest : float
-        The largest correlation of any product, up to sign, kept or not.
+        The largest absolute correlation of all products, selected or not.
     """
 
     pairs: Ints
@@ -58,13 +58,13 @@ def select_products(Z: Floats, label: Floats, threshold: float = 0.15, most: int
     Parameters
     ----------
     Z : float64[rows, F]
-        The features.
+        The standardised features.
     label : float64[rows]
         The labels.
     threshold : float
-        Correlations have to be larger than this, up to sign.
+        Only products with a larger absolute correlation are selected.
     most : int, optional
-        How many to keep at most, the most correlated ones; of equals the first.
+        The largest number of products to select, those with the largest absolute correlations.
 
     Notes
     -----
@@ -79,37 +79,37 @@ def select_products(Z: Floats, label: Floats, threshold: float = 0.15, most: int
     ([[1, 3]], [1.0])
     """
     n, F = Z.shape
-    plain, graded, fourth = np.zeros((F, F)), np.zeros((F, F)), np.zeros((F, F))
+    second, label_moment, fourth = np.zeros((F, F)), np.zeros((F, F)), np.zeros((F, F))
     y = label - label.mean() if n else label
     for first in range(0, n, _BLOCK):
         part = Z[first : first + _BLOCK]
-        plain += part.T @ part
-        graded += part.T @ (part * y[first : first + _BLOCK, None])
+        second += part.T @ part
+        label_moment += part.T @ (part * y[first : first + _BLOCK, None])
         square = part * part
         fourth += square.T @ square
-    mean = plain / max(n, 1)
+    mean = second / max(n, 1)
     variance = fourth / max(n, 1) - mean * mean
-    # What is left of two equal numbers is rounding.
+    # Differences of nearly equal numbers are rounding errors.
     variance[variance <= 1e-12 * np.maximum(fourth / max(n, 1), 1e-300)] = 0.0
     spread = np.sqrt(variance * float(y @ y) / max(n, 1))
-    correlation = ratio(graded / max(n, 1), spread, 0.0)
+    correlation = ratio(label_moment / max(n, 1), spread, 0.0)
     a, b = np.triu_indices(F)
     value = correlation[a, b]
-    materialised = np.flatnonzero(np.abs(value) > threshold)
-    if most is not None and len(materialised) > most:
-        materialised = np.sort(materialised[np.argsort(-np.abs(value[materialised]), kind="stable")[:most]])
-    a, b = a[materialised], b[materialised]
+    kept = np.flatnonzero(np.abs(value) > threshold)
+    if most is not None and len(kept) > most:
+        kept = np.sort(kept[np.argsort(-np.abs(value[kept]), kind="stable")[:most]])
+    a, b = a[kept], b[kept]
     return SelectedProducts(
         np.stack([a, b], axis=1).astype(np.int64),
         mean[a, b],
         1.0 / np.sqrt(variance[a, b]),
-        value[materialised],
+        value[kept],
         float(np.abs(value).max(initial=0.0)),
     )
 
 
 class ProductDesign(NamedTuple):
-    """Products of two standardised features, standardised themselves, with or without the features before them.
+    """Design matrix of standardised products of two standardised features; with `keep_first`, after the features.
 
     >>> Z = np.array([[1.0, 2.0], [3.0, -1.0]])
     >>> design = ProductDesign(Z, np.array([[0, 1], [1, 1]]), np.zeros(2), np.ones(2))
@@ -122,28 +122,28 @@ class ProductDesign(NamedTuple):
     centre: Floats
     scale: Floats
     keep_first: bool = False
-    # The products themselves, where there are few enough to keep.
+    # The products before standardisation, if they are stored.
     table: Floats | None = None
 
     def materialised(self) -> ProductDesign:
-        """Return the same with the products written down, where that takes little memory: for use again and again."""
-        if len(self.Z) * len(self.pairs) > _KEPT:
+        """Return the same matrix with its products stored, if they fit into `_MAX_STORED`, for repeated use."""
+        if len(self.Z) * len(self.pairs) > _MAX_STORED:
             return self
         return self._replace(table=self._product_table(slice(None)))
 
     @property
     def n_columns(self) -> int:
-        """How many columns there are."""
+        """The number of columns."""
         return len(self.pairs) + (int(self.Z.shape[1]) if self.keep_first else 0)
 
     def times(self, weights: Floats) -> Floats:
-        """Return the columns times weights."""
+        """Return the matrix times weights."""
         if weights.ndim == 2:
             return np.stack([self.times(unit) for unit in weights.T], axis=1)
-        if self._few():
+        if self._uses_products():
             return self.reproducible_times(weights)
         own = weights[-len(self.pairs) :] * self.scale
-        form = self._form(own)
+        form = self._quadratic_form(own)
         out = np.empty(len(self.Z))
         for first in range(0, len(out), _BLOCK):
             part = self.Z[first : first + _BLOCK]
@@ -154,7 +154,7 @@ class ProductDesign(NamedTuple):
         return out
 
     def reproducible_times(self, weights: Floats) -> Floats:
-        """Return the columns times weights, each row's bits its own."""
+        """Return the matrix times weights; the result of a row depends on that row only."""
         if weights.ndim == 2:
             return np.stack([self.reproducible_times(unit) for unit in weights.T], axis=1)
         own = weights[-len(self.pairs) :] * self.scale
@@ -162,12 +162,12 @@ class ProductDesign(NamedTuple):
         out = np.empty(n)
         if self.table is not None:
             out[:] = reproducible_product(self.table, own)
-        elif _STEADY * len(self.pairs) <= F * F:
-            for block in blocks_of_rows(n, len(self.pairs)):
+        elif _REPRODUCIBLE_COST * len(self.pairs) <= F * F:
+            for block in row_blocks(n, len(self.pairs)):
                 out[block] = reproducible_product(self._product_table(block), own)
         else:
-            form = self._form(own)
-            for block in blocks_of_rows(n, F):
+            form = self._quadratic_form(own)
+            for block in row_blocks(n, F):
                 part = np.ascontiguousarray(self.Z[block])
                 out[block] = np.einsum("rf,rf->r", np.einsum("rf,fg->rg", part, form), part)
         out -= float(self.centre @ own)
@@ -176,13 +176,13 @@ class ProductDesign(NamedTuple):
         return out
 
     def transposed_times(self, rows: Floats) -> Floats:
-        """Return the columns' inner products with numbers for every row."""
+        """Return the transposed matrix times a vector or matrix."""
         if rows.ndim == 2:
             return np.stack([self.transposed_times(unit) for unit in rows.T], axis=1)
         n, F = self.Z.shape
-        if self._few():
+        if self._uses_products():
             found = np.zeros(len(self.pairs))
-            for block in blocks_of_rows(n, len(self.pairs)):
+            for block in row_blocks(n, len(self.pairs)):
                 found += np.einsum("rp,r->p", self._product_table(block), rows[block])
         else:
             form = np.zeros((F, F))
@@ -194,25 +194,25 @@ class ProductDesign(NamedTuple):
         return np.concatenate([np.einsum("rf,r->f", self.Z, rows), out]) if self.keep_first else out
 
     def at(self, rows: slice | Ints) -> ProductDesign:
-        """Return the design of some of the rows."""
+        """Return some of the rows."""
         return self._replace(Z=self.Z[rows], table=None if self.table is None else self.table[rows])
 
-    def _form(self, weights: Floats) -> Floats:
+    def _quadratic_form(self, weights: Floats) -> Floats:
         """Return the matrix of the quadratic form."""
         out = np.zeros((self.Z.shape[1], self.Z.shape[1]))
         out[self.pairs[:, 0], self.pairs[:, 1]] = weights
         return out
 
-    def _few(self) -> bool:
-        """Return whether the products are written down, block by block, for less than a quadratic form costs."""
+    def _uses_products(self) -> bool:
+        """Return whether computing the products is faster than a quadratic form."""
         n, F = self.Z.shape
-        return bool(self.table is not None or n <= _FEW or _WRITING * len(self.pairs) <= F * F)
+        return bool(self.table is not None or n <= _FEW_ROWS or _PRODUCT_COST * len(self.pairs) <= F * F)
 
     def _product_table(self, rows: slice) -> Floats:
         if self.table is not None:
             return self.table[rows]
         part = self.Z[rows]
-        # Unlike an index, this leaves the numbers of a row side by side.
+        # Unlike fancy indexing, `take` gives an array in row-major order.
         out: Floats = np.take(part, self.pairs[:, 0], axis=1)
         out *= np.take(part, self.pairs[:, 1], axis=1)
         return out
