@@ -71,107 +71,113 @@ _L2 = Constraint("'auto' or a number >= 0", lambda v: (isinstance(v, str) and v 
 
 @register_method
 class CRF(LinearAggregator):
-    """The weighted sum of what experts say whose ranking has the greatest expected metric.
+    """Conditional random field: a weighted sum over experts that maximises the expected value of a ranking metric.
 
-    f(i) = Σ_k alpha_k [expert k does not list i] + beta+_k row_k(i) / M - beta-_k col_k(i) / M for an instance of M
-    items; row_k(i) adds up how strongly k prefers i to the others, col_k(i) how strongly it prefers others to i. A
-    ranking has probability in proportion to exp(Σ_pos f(item at pos) / ln(pos + 1)), so that the likeliest one sorts by
-    f, which is the score. `fit` climbs the expected metric by stochastic ascent: of each instance it draws up to
-    `epsilon` items, every label among them, and takes a step along the exact gradient of their expected metric.
+    The score of item i in an instance of M items is
 
-    Tied items of a list prefer neither. Items that a list leaves out cost nothing but alpha; with missing="below" all
-    that is listed is preferred to them by 1. An expert without a list in an instance has no effect there; an instance
-    without any preferences is one tie, and an item nobody lists scores the sum of the alphas, less what it loses with
-    missing="below". A list of weight 2 says everything twice as loud. Instances whose items are all worth the same to
-    the metric are not learned from.
+        f(i) = Σ_k alpha_k [expert k does not list i] + beta+_k row_k(i) / M - beta-_k col_k(i) / M,
+
+    where row_k(i) is the sum of the strengths with which k prefers i to other items, and col_k(i) that with which it
+    prefers other items to i. The probability of a ranking is proportional to exp(Σ_pos f(item at pos) / ln(pos + 1)),
+    so that the most probable ranking sorts by f. `fit` maximises the expected metric by stochastic gradient ascent:
+    from each instance it draws up to `epsilon` items, with all labels among them, and follows the exact gradient of
+    their expected metric.
+
+    A list expresses no preference between tied items, nor about items that it leaves out, which only get alpha; with
+    missing="below" it prefers all its items to them, with strength 1. An expert without a list in an instance has no
+    effect there. In an instance without preferences all items are tied. An item that nobody lists scores the sum of the
+    alphas, minus its losses with missing="below". A list of weight 2 counts twice. Instances whose items all have the
+    same gain in the metric are ignored in training.
 
     Parameters
     ----------
     metric : str
-        What is maximised: "ndcg", "err", "ap", "rr", "p@k" or "kendall" (the share of pairs in the right order), with a
-        cutoff such as "ndcg@5", or "p(rel=2)@3" with another threshold of relevance than 1.
+        The metric to maximise: "ndcg", "err", "ap", "rr", "p@k" or "kendall" (the fraction of pairs in the right
+        order). It may have a cutoff, as in "ndcg@5", or a threshold of relevance other than 1, as in "p(rel=2)@3".
     transform : {"binary", "rankdiff", "log", "auto"} or a tuple of them
-        How strongly an item is preferred to one behind it: 1, the difference of their ranks over the largest rank of
-        the list, or that of the logarithms. "auto" chooses among the three, a tuple among its entries.
+        The strength of a preference: 1, the difference of the ranks over the largest rank of the list, or the
+        difference of the log ranks over the largest log rank. "auto" selects among the three, a tuple among its
+        entries.
     epsilon : int
-        How many items are drawn, 2 to 16; a step costs O(2^epsilon epsilon).
+        The number of items to draw, 2 to 16; a step costs O(2^epsilon epsilon).
     weights : {"individual", "consensus", "mixed"}
-        Whether each expert has weights of its own, all share them, or those with few training lists do. Shared weights
-        also serve experts never seen; where "mixed" found nobody to learn them from, they are the mean of the others.
+        Whether each expert has its own weights, all experts share them, or only experts with few training lists share
+        them. Shared weights also serve unseen experts. If no expert has few lists, they are the mean of the others.
     min_lists : int
-        With "mixed", from how many training lists on an expert has its own weights.
+        With "mixed", the smallest number of training lists of an expert with weights of its own.
     scaling : {"mean", "paper"}
-        "mean" as above. "paper": sums are not divided by M, and the energy of m drawn items is divided by m² instead;
-        it asks for other learning rates.
+        "mean" as above. "paper" does not divide the sums by M, but divides the energy of m drawn items by m²; it needs
+        other learning rates.
     sums : {"full", "slice"}
-        Whether row and col of a drawn item are those of the whole instance, as at prediction, or over the drawn items
-        only, as the paper's text has it.
+        Whether row and col of a drawn item are sums over the whole instance, as in prediction, or over the drawn items
+        only, as in the text of the paper.
     solver : {"sgd", "lbfgs"}
-        Stochastic ascent, or L-BFGS on draws that stay fixed.
+        Stochastic gradient ascent, or L-BFGS on a fixed set of draws.
     learning_rate : float, "auto" or a tuple of floats
-        The rate of a step of solver="sgd". "auto" chooses among 1, 2, 5 and 10 (0.1, 1, 10 and 100 with
-        scaling="paper"), a tuple among its entries.
+        Learning rate of solver="sgd". "auto" selects among 1, 2, 5 and 10 (0.1, 1, 10 and 100 with scaling="paper"), a
+        tuple among its entries.
     passes : int
-        How often every instance is visited at most.
+        The largest number of passes over the instances.
     n_samples : int, optional
-        Draws for each visit, every one a step. None takes 8, and 32 fixed draws for solver="lbfgs".
+        The number of draws from an instance in a pass, with a step for each. None is 8, and 32 fixed draws for
+        solver="lbfgs".
     balance : bool
-        Learn in units in which all columns are spread alike over the items of an instance, so that one learning rate
-        suits alpha and beta, short instances and long ones. Needs sums="full".
+        Whether to rescale the columns so that all vary equally over the items of an instance. One learning rate then
+        suits alpha and beta, and short and long instances. Needs sums="full".
     l2 : float or "auto"
-        The objective loses l2 / 2 · Σ (weight)², in the balanced units. "auto" is 0 for solver="sgd", where the chosen
-        pass is what keeps weights small, and a path from strong to weak for "lbfgs".
+        The penalty l2 / 2 · Σ (weight)², in the rescaled units. "auto" is 0 for solver="sgd", where early stopping
+        keeps the weights small, and a path from strong to weak penalties for "lbfgs".
     missing : {"unknown", "below"}
-        Whether a list says nothing about the items it leaves out, or that they are worse than all it holds.
+        Whether a list expresses no preference about the items it leaves out, or ranks them below all that it holds.
     unjudged : {"zero", "drop"}
         Whether training items without a label count as labelled 0, or are left out.
     unknown_experts : {"error", "ignore"}
-        What to do with experts that have no weights.
+        How to treat experts without weights.
     select : str
-        The metric by which pass, transform and learning rate are chosen, in the papers' convention.
+        The metric that selects the pass, the transform and the learning rate, in the papers' convention.
     cv : int
-        Folds of the cross-validation that chooses where `fit` gets no validation part.
+        Number of folds of the cross-validation that is used if `fit` gets no validation data.
     patience : int, optional
         Stop after this many passes without a better value.
     smooth : int
-        With solver="sgd" a pass is valued by the mean over itself and the passes before it, so many in all.
+        With solver="sgd" the value of a pass is the mean over the last `smooth` passes.
     warm_start : bool
-        Begin with the weights of the last fit for the experts known to it.
+        Whether to start from the weights of the last fit, for experts that it knew.
     random_state : int
-        Seed of the start, the draws and the folds.
+        Seed of the initial weights, the draws and the folds.
 
     Attributes
     ----------
     experts_ : list of str
-        The experts with weights, sorted, then "*" for those who share.
+        The experts with weights, sorted, then "*" for shared weights.
     weights_ : float64[experts, 3]
         alpha, beta+, beta-.
     adherence_ : float64[experts]
-        How far an average list of the expert puts its first item above its last, in units of the score; negative where
-        it is turned around.
+        The mean difference of score between the first and the last item of the expert's lists; negative if the model
+        reverses them.
     expert_details_ : dict
-        "alpha", "beta_plus", "beta_minus"; "listed", what being listed by the expert adds on average compared with not
-        being listed; "meaning", all that in words.
+        "alpha", "beta_plus", "beta_minus"; "listed", the mean difference of score between an item that the expert lists
+        and one that it does not; "meaning", a description in words.
     pruned_ : list of str
-        Experts that `prune` removed; their lists are passed over.
+        Experts that `prune` removed; their lists are ignored.
     training_ : dict
-        What the lists learned from were like: "kind"; "items", the fewest and the most items of an instance; "widest",
-        the largest share of these that a list held; and for every expert with weights "length", the number of items of
-        its longest list, "rank", its largest rank, and "coverage", the share of the items that it lists on average.
+        Summary of the training lists: "kind"; "items", the smallest and the largest number of items of an instance;
+        "widest", the largest coverage of a list (the fraction of the items of its instance that it holds); and for
+        every expert with weights "length", the length of its longest list, "rank", its largest rank, and "coverage",
+        its mean coverage.
 
     Notes
     -----
-    Prediction is a sum over lists, O(R log m) for R rows in lists of m. A pass costs O(2^epsilon epsilon) and the rows
-    of the drawn items for each draw, however large the instances are. The paper's own training is n_samples=1,
-    balance=False, smooth=1; sums="slice", scaling="paper" is its text to the letter.
+    Prediction is a sum over lists, O(R log m) for R rows in lists of m items. A draw costs O(2^epsilon epsilon) and the
+    rows of the drawn items, however large the instance is. The paper trains with n_samples=1, balance=False, smooth=1;
+    sums="slice" and scaling="paper" follow its text exactly.
 
-    The weights hold for lists like those learned from. Not being listed meant being below the largest rank D there: in
-    a list that goes beyond 1.5 D, what an expert says of an item at rank r > D counts √(D / r), so that the item fades
-    into one that is not listed. (D is "rank" / (1 - "coverage"): by leaving an item out, experts who list nearly
-    everything say little.) Row and col are those of a list that holds no larger share of the items than the lists
-    learned from. A model fitted on the first 20 of each list so answers for 1,000, but one fitted at the depth it is
-    asked about does better: a `DataShiftWarning` says so from twice that depth on. Weights learned from comparisons do
-    not hold for lists, nor the other way round, which is another such warning.
+    The weights fit lists like those in training. There, an item that was not listed was below depth D = "rank" /
+    (1 - "coverage"). So in a list deeper than 1.5 D, the effect of an item at rank r > D is multiplied by √(D / r): the
+    deeper the item, the more it resembles one that is not listed. Row and col are scaled down for lists whose coverage
+    is larger than in training. A model fitted on the first 20 items of each list can therefore predict lists of 1,000,
+    but one fitted at that depth does better; from twice the training depth on a `DataShiftWarning` says so. Weights
+    learned from comparisons do not fit lists, nor the reverse; that gives the same warning.
 
     References
     ----------
@@ -388,24 +394,24 @@ class CRF(LinearAggregator):
     def prune(
         self, preferences: Votes, labels: Labels, *, validation: Any = None, threshold: float | None = None
     ) -> Self:
-        """Return a new model fitted without the experts whose order says nothing (the papers' CRF*).
+        """Return a new model fitted without uninformative experts (the papers' CRF*).
 
-        An expert is useless when its lists put their first item above their last, or below, by less than `threshold`
-        times what the most influential expert's do (|beta| is about 0), and being listed by it adds nothing (alpha is
-        positive). See "weight" and "listed" of `expert_weights_`.
+        An expert is uninformative if its adherence is at most `threshold` times the largest one, in absolute values
+        (|beta| is about 0), and an item gains nothing by being on its lists (alpha is positive). See "weight" and
+        "listed" of `expert_weights_`.
 
         Parameters
         ----------
         preferences, labels, validation
             As in `fit`.
         threshold : float, optional
-            Without it 0.02, 0.05, 0.1 and 0.2 are tried, and nobody at all; the model that does best on the instances
-            held out is returned, of equals the one with the fewest experts. So it is never worse there.
+            By default 0.02, 0.05, 0.1, 0.2 and no pruning are tried. The model with the best value on held-out
+            instances is returned; among equal ones, that with the fewest experts.
 
         Returns
         -------
         CRF
-            With `pruned_` the experts left out, in this model and now; what they say is passed over at prediction.
+            `pruned_` names the experts removed now or before; prediction ignores their lists.
 
         Examples
         --------

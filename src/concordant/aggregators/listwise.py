@@ -39,11 +39,11 @@ __all__ = ["ListwiseLinear"]
 
 # From strong to weak; weights are in units of a column's spread, losses in nats per instance.
 _PATH = tuple(float(f"{10.0 ** (-e / 2):.3g}") for e in range(-4, 9))
-# Where so many weaker penalties in a row did worse, still weaker ones are not tried.
+# Stop after this many successive penalties without a better value.
 _PATIENCE = 5
-# What is taken where nothing can be held out to choose by.
+# The penalty if no instances can be held out to select one.
 _MIDDLE = 0.1
-# Up to so many weights a Newton step costs less than the many passes that do without second derivatives.
+# Up to this many weights Newton's method takes less time than L-BFGS.
 _NEWTON = 512
 
 
@@ -58,72 +58,69 @@ _L2 = Constraint("'auto' or a number > 0", lambda v: (isinstance(v, str) and v =
 
 @register_method
 class ListwiseLinear(LinearAggregator):
-    """The weighted sum of what experts say whose softmax comes closest to the gains of the labels.
+    """Listwise softmax regression (ListNet): a weighted sum over experts whose softmax is closest to the label gains.
 
-    score(i) = Σ_k alpha_k [expert k does not list i] + beta+_k row_k(i) / M - beta-_k col_k(i) / M for an instance of M
-    items; row_k(i) adds up how strongly k prefers i to the others, col_k(i) how strongly it prefers others to i. `fit`
-    minimises the mean over instances of -Σ_i t_i ln softmax(score)_i + l2/2 · Σ (weight · spread)², t being the gains
-    of the labels as shares of their sum. The spread of a column (alpha, beta+, beta-) is its standard deviation within
-    instances, so that one penalty suits all. The problem is convex: the answer depends on the data alone.
+    The score is that of the `CRF`, which treats ties, missing items and list weights in the same way:
 
-    Tied items of a list prefer neither. Items that a list leaves out cost nothing but alpha; with missing="below" all
-    that is listed is preferred to them by 1. An expert without a list in an instance has no effect there; an instance
-    without any preferences is one tie, and an item nobody lists scores the sum of the alphas, less what it loses with
-    missing="below". A list of weight 2 says everything twice as loud. Instances whose labels give no positive gain are
-    not learned from.
+        score(i) = Σ_k alpha_k [expert k does not list i] + beta+_k row_k(i) / M - beta-_k col_k(i) / M.
+
+    `fit` minimises the mean over instances of -Σ_i t_i ln softmax(score)_i, plus l2/2 · Σ (weight · spread)², where t_i
+    is the gain of the label over the sum of all gains. The spread of a column (alpha, beta+, beta-) is its standard
+    deviation within instances, so that one penalty suits all columns. The problem is convex: the result does not depend
+    on a starting point. Instances without a positive gain are ignored in training.
 
     Parameters
     ----------
     transform : str, "auto", or a tuple of them
-        How strongly an item is preferred to one behind it: "binary" 1, "rankdiff" the difference of their ranks over
-        the largest rank of the list, "log" that of the logarithms. "log+binary" gives every expert weights for both.
-        "auto" chooses among the three, a tuple among its entries.
+        The strength of a preference: "binary" 1, "rankdiff" the difference of the ranks over the largest rank of the
+        list, "log" the difference of the log ranks over the largest log rank. "log+binary" gives every expert weights
+        for both. "auto" selects among the three, a tuple among its entries.
     l2 : float or "auto"
-        The penalty; "auto" chooses along a path from 100 to 1e-4.
+        The penalty; "auto" selects along a path from 100 to 1e-4.
     weights : {"individual", "consensus", "mixed"}
-        Whether each expert has weights of its own, all share them, or those with few training lists do. Shared weights
-        also serve experts never seen; where "mixed" found nobody to learn them from, they are the mean of the others.
+        Whether each expert has its own weights, all experts share them, or only experts with few training lists share
+        them. Shared weights also serve unseen experts. If no expert has few lists, they are the mean of the others.
     min_lists : int
-        With "mixed", from how many training lists on an expert has its own weights.
+        With "mixed", the smallest number of training lists of an expert with weights of its own.
     gain : {"exponential", "linear"}
-        2^label - 1, or the label; negative labels gain nothing.
+        2^label - 1, or the label; the gain of a negative label is 0.
     missing : {"unknown", "below"}
-        Whether a list says nothing about the items it leaves out, or that they are worse than all it holds.
+        Whether a list expresses no preference about the items it leaves out, or ranks them below all that it holds.
     unjudged : {"zero", "drop"}
         Whether training items without a label count as labelled 0, or are left out.
     unknown_experts : {"error", "ignore"}
-        What to do with experts that have no weights.
+        How to treat experts without weights.
     select : str
-        The metric by which penalty and transform are chosen, in the papers' convention.
+        The metric that selects the penalty and the transform, in the papers' convention.
     cv : int
-        Folds of the cross-validation that chooses where `fit` gets no validation part.
+        Number of folds of the cross-validation that is used if `fit` gets no validation data.
     solver : {"auto", "newton", "lbfgs"}
-        "auto" takes Newton steps for up to 512 weights, L-BFGS beyond.
+        "auto" is Newton's method for up to 512 weights, and L-BFGS beyond.
     tol : float
-        How small the largest component of the gradient must become, in the scaled weights.
+        Stop when the largest component of the gradient, with respect to the scaled weights, is at most this.
     max_iter : int
-        Steps of the solver at most, for each penalty.
+        The largest number of steps of the solver for each penalty.
     random_state : int
-        Seed of the folds; nothing else is left to chance.
+        Seed of the folds; nothing else is random.
 
     Attributes
     ----------
     experts_ : list of str
-        The experts with weights, sorted, then "*" for those who share.
+        The experts with weights, sorted, then "*" for shared weights.
     weights_ : float64[experts, 3]
         alpha, beta+, beta-; two more columns for each further transform.
     adherence_ : float64[experts]
-        How far an average list of the expert puts its first item above its last, in units of the score; negative where
-        it is turned around.
+        The mean difference of score between the first and the last item of the expert's lists; negative if the model
+        reverses them.
     expert_details_ : dict
-        "alpha", "beta_plus", "beta_minus"; "listed", what being listed by the expert adds on average compared with not
-        being listed; "meaning", all that in words.
+        "alpha", "beta_plus", "beta_minus"; "listed", the mean difference of score between an item that the expert lists
+        and one that it does not; "meaning", a description in words.
     training_ : dict
-        How far the lists learned from went; see `CRF`, whose notes on longer lists hold here, too.
+        Summary of the training lists; see `CRF`, whose notes on longer lists also apply here.
 
     Notes
     -----
-    Cost O(R) per evaluation over R rows, and O(R K) for a Newton step with K experts to an item. `fit_info_.objective`
+    Cost O(R) per evaluation over R rows, and O(R K) for a Newton step if K experts list an item. `fit_info_.objective`
     is the penalised loss and `gradient_norm` the largest component of its gradient.
 
     References
@@ -229,7 +226,7 @@ class ListwiseLinear(LinearAggregator):
         )
         best = learners[found.learner]
         penalty = path[found.passes - 1]
-        # What is a pass to the training is a penalty to everybody else.
+        # A pass of the training loop is a penalty of the path.
         self.fit_info_.chosen.pop("passes", None)
         self.fit_info_.chosen |= {"l2": penalty}
         value, gradient = best.problem.value(found.parameters, penalty, best.problem.sorted(truth.instances))
@@ -248,7 +245,7 @@ class ListwiseLinear(LinearAggregator):
 def with_gains(
     truth: MatchedLabels, votes: Votes, owner: str, gain: str = "exponential"
 ) -> tuple[MatchedLabels, Floats]:
-    """Return the truth with only those instances in which some item gains, and what every slot should get of it."""
+    """Return the labels with only the instances of positive gain as usable, and the target share of every slot."""
     target = gain_shares(truth.label, votes.slots.offsets, gain)
     found = np.bincount(votes.slots.instance, weights=np.nan_to_num(target), minlength=len(votes)) > 0
     usable = truth.instances[found[truth.instances]]
@@ -261,7 +258,7 @@ def with_gains(
 
 
 def gain_shares(label: Floats, offsets: Ints, gain: str = "exponential") -> Floats:
-    """Return the gain of every slot as a share of its instance's, NaN without a label, 0 where nothing is gained.
+    """Return the gain of every slot over the sum of its instance; NaN without a label, 0 if the sum is 0.
 
     >>> gain_shares(np.array([2.0, 1.0, 0.0, np.nan, 0.0, 0.0]), np.array([0, 4, 6])).tolist()
     [0.75, 0.25, 0.0, nan, 0.0, 0.0]
@@ -271,7 +268,7 @@ def gain_shares(label: Floats, offsets: Ints, gain: str = "exponential") -> Floa
     most = np.zeros(len(offsets) - 1)
     np.maximum.at(most, instance, value)
     if gain == "exponential":
-        # Relative to the largest label of the instance, so that no label is too large.
+        # Relative to the largest label of the instance, to avoid overflow.
         worth = np.exp2(value - most[instance]) - np.exp2(-most[instance])
     else:
         worth = value / np.where(most > 0, most, 1.0)[instance]
@@ -281,7 +278,7 @@ def gain_shares(label: Floats, offsets: Ints, gain: str = "exponential") -> Floa
 
 
 class _ListwiseLoss(NamedTuple):
-    """Training rows in an order of slots that depends on what is said about them, and what their scores should give."""
+    """The listwise loss of the training rows, which are in canonical order (`canonical_rows`)."""
 
     offsets: Ints
     starts: Ints
@@ -315,7 +312,7 @@ class _ListwiseLoss(NamedTuple):
         )
         variance = np.zeros((n_blocks, d))
         spreads(*made[:4], made.sorted(usable), variance)
-        # One spread for a column, whosever it is: a penalty on rare voices in their own units would be none.
+        # One spread for all experts: in units of their own, weights of experts with few lists would have no penalty.
         spread = np.sqrt(variance.mean(axis=0))
         spread[spread == 0] = 1.0
         return made._replace(spread=spread)
@@ -348,7 +345,7 @@ class _ListwiseLoss(NamedTuple):
 
 
 class _PenaltyPathLearner:
-    """Scaled weights for one penalty after another, each the start of the next."""
+    """Minimises for one penalty after another, from strong to weak; each minimum is the start of the next."""
 
     def __init__(
         self, owner: ListwiseLinear, transform: str, rows: TrainingRows, problem: _ListwiseLoss, path: tuple[float, ...]
@@ -395,7 +392,7 @@ def _newton(problem: _ListwiseLoss, start: Floats, l2: float, instances: Ints, t
         while True:
             there = at - length * step
             new, new_gradient = problem.value(there, l2, instances)
-            # Close to the minimum values differ by rounding alone, and gradients tell more.
+            # Close to the minimum, values differ only by rounding, and gradients are a better criterion.
             better = np.abs(new_gradient).max() < np.abs(gradient).max() and new <= value + 1e-12 * abs(value)
             if better or new < value - 1e-4 * length * float(gradient @ step):
                 break
@@ -403,7 +400,7 @@ def _newton(problem: _ListwiseLoss, start: Floats, l2: float, instances: Ints, t
             if length < 1e-12:
                 return at
         at, value, gradient = there, new, new_gradient
-        # One step beyond the tolerance leaves nothing but rounding: the answer no longer tells where it started.
+        # One more step after the tolerance is met, so that the result depends on the start only by rounding.
         if near:
             break
         near = bool(np.abs(gradient).max() <= tol)

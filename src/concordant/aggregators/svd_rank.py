@@ -1,7 +1,6 @@
-"""SVDRank: what every expert prefers becomes a few numbers for each item, and LambdaRank learns what they are worth.
+"""SVDRank: LambdaRank on singular vectors of the experts' pairwise preference matrices.
 
-The numbers are the leading singular vectors of the expert's pairwise matrix. They know nothing of the scorer behind
-them: `transform` hands them to any learning-to-rank library.
+The features do not depend on the scorer: `transform` returns them for any learning-to-rank library.
 """
 
 from __future__ import annotations
@@ -31,16 +30,16 @@ from concordant.features.expert_features import SHARED, WeightBlocks, has_votes
 from concordant.features.svd_features import (
     STRENGTHS,
     SingularTriples,
-    svd_weight_blocks,
     dense_triples,
     singular_triples,
+    svd_weight_blocks,
     triple_rows,
     triple_terms,
 )
 from concordant.kernels.lists import exact_sums, list_ids, offsets_of
 from concordant.kernels.svd_tables import FeatureRows
 from concordant.learning.shift import RECORDED_RANGE, TrainingSummary, check_record, depth_shift, kind_shift
-from concordant.ranking.metric_swaps import lambda_metric, is_lambda_metric
+from concordant.ranking.metric_swaps import is_lambda_metric, lambda_metric
 
 if TYPE_CHECKING:
     from concordant.data.features import Features
@@ -48,120 +47,122 @@ if TYPE_CHECKING:
 
 __all__ = ["SVDRank"]
 
-# "count" has the singular vectors of "rankdiff" and need not be tried beside it.
+# "count" has the same singular vectors as "rankdiff".
 _TRIED = ("log", "rankdiff", "binary")
 _RATES = (0.01, 0.03, 0.1)
 
 
 @register_method
 class SVDRank(Aggregator):
-    """The weighted sum of singular vectors of what experts prefer, learned by LambdaRank for the metric you name.
+    """SVD features of the experts' pairwise preferences, weighted by LambdaRank for a ranking metric.
 
-    For every expert k of an instance, Y_k(i, j) says how strongly it prefers item i to item j, and Y_k ≈ U Σ Vᵀ is its
-    best approximation of rank p. Item i has the features u (its row of U: how strongly it wins), σ, v (its row of V:
-    how strongly it loses) and whether k does not list it:
+    For every expert k of an instance, Y_k(i, j) is the strength with which k prefers item i to item j, and Y_k ≈ U Σ Vᵀ
+    is its best approximation of rank p. The features of item i are u (its row of U: how strongly it wins), σ, v (its
+    row of V: how strongly it loses), and whether k does not list it:
 
         score(i) = Σ_k Σ_c ( a_kc u_c(i) + s_kc σ_c + b_kc v_c(i) ) + m_k [k does not list i].
 
-    Y is not negative, so that u and v of the leading triple are not negative either; of the others the entry of u with
-    the largest magnitude is made positive, the better ranked one of equals. σ is the same for all items of an instance,
-    hence without effect in a sum: its weights stay 0, and count only with a hidden layer.
+    Y is not negative, so that u and v of the leading triple are not negative either. In the other triples, the entry of
+    u with the largest magnitude is made positive (that of the best ranked item, if several are equal). σ is the same
+    for all items of an instance. Its weights have no effect on the ranking without a hidden layer, and stay 0.
 
-    `fit` goes from instance to instance: for every pair of items with different labels the scores are pulled apart by
-    |ΔM| / (1 + exp(difference)), ΔM being what exchanging the two in the present ranking would change in the metric.
+    `fit` is LambdaRank: for every pair of items with different labels the gradient is |ΔM| / (1 + exp(difference of
+    scores)), where ΔM is the change of the metric if the two items swap places in the present ranking.
     SVDRank(scaling="paper", average=0, l2=0, learning_rate=0.01) is the method as published.
 
-    Tied items of a list prefer neither and have the same features. Where a list prefers nothing (one item, or all tied)
-    u, σ and v are 0. An expert without a list in an instance has no effect there; an instance without preferences is
-    one tie, and an item nobody lists scores Σ m. The weight of a list multiplies Y: that changes σ, and what the list
-    adds to a shared Y, but not u and v of a list alone; a list of weight 0 is not there. Scores and ratings are turned
-    into ranks within their list, tied ones sharing the mean. Comparisons have Y(i, j) = how often i won against j,
-    whatever `strength` and `missing`. Instances in which every order is the same to the metric are not learned from.
+    Tied items of a list have the same features. If a list expresses no preference (one item, or all tied), u, σ and v
+    are 0. An expert without a list in an instance has no effect there. In an instance without preferences all items are
+    tied. An item that nobody lists scores Σ m. The weight of a list multiplies Y: it changes σ, and the share of the
+    list in a shared Y, but not u and v of a single list; a list of weight 0 is ignored. Scores and ratings are
+    converted to ranks within their list, with mean ranks for ties. For comparisons Y(i, j) is the number of wins of i
+    against j; `strength` and `missing` have no effect. Instances in which every order has the same value of the metric
+    are ignored in training.
 
     Parameters
     ----------
     strength : {"log", "rankdiff", "binary", "count"}, "auto", or a tuple of them
-        How strongly an item is preferred to one behind it: the difference of the logarithms of their ranks over that of
-        the largest rank of the list, the difference of the ranks over the largest, 1, or the difference of the ranks.
-        "auto" chooses among the first three, a tuple among its entries. (Other methods call this `transform`, which
-        here is the method that gives the features.)
+        The strength of a preference: the difference of the log ranks over the largest log rank of the list, the
+        difference of the ranks over the largest rank, 1, or the difference of the ranks. "auto" selects among the first
+        three, a tuple among its entries. (Other methods call this `transform`; here that is the method that returns the
+        features.)
     p : int
-        How many singular triples of every expert are used.
+        The number of singular triples of every expert.
     scaling : {"mean", "paper"}
-        "paper": singular vectors have length 1, and the gradient of an instance is the sum over its pairs. "mean": they
-        have a mean square of 1 over the items of the list, σ is divided by the number of these, so that an entry says
-        the same in a list of ten and in one of a thousand; and the gradient is multiplied by log2(1 + t) / t, t being
-        the sum of its pulls, so that an instance with a thousand times the pairs is not a thousand times as loud.
+        "paper": singular vectors have length 1, and the gradient of an instance is the sum over its pairs. "mean":
+        singular vectors have mean square 1 over the items of the list, and σ is divided by their number, so that
+        entries are comparable between short and long lists; the gradient is multiplied by log2(1 + t) / t, where t is
+        the sum over its pairs, so that instances with many pairs do not dominate.
     weights : {"individual", "consensus", "mixed"}
-        Whether each expert has features and weights of its own, there is one matrix for all, the sum of theirs, or
-        those with few training lists are added up and the others have their own. A shared matrix also serves experts
-        never seen; where "mixed" found nobody to add up, its weights are the mean of the others'.
+        Whether each expert has its own features and weights, all experts share them (with the sum of their matrices),
+        or only experts with few training lists share them. Shared weights also serve unseen experts. If no expert has
+        few lists, they are the mean of the others.
     min_lists, min_rows : int
-        With "mixed", from how many training lists and rows on an expert has its own weights.
+        With "mixed", the smallest numbers of training lists and rows of an expert with weights of its own.
     metric : str
-        What to learn for: "ndcg", "err", "map", "mrr", each with or without a cutoff, "p@k", or "pairs", where every
-        pair counts the same (RankNet); in the papers' convention.
+        The metric to optimise, in the papers' convention: "ndcg", "err", "map" or "mrr", each with or without a cutoff,
+        "p@k", or "pairs", in which every pair counts the same (RankNet).
     hidden : int
-        Units of a hidden layer between the features and the score, 0 for none.
+        Number of units of a hidden layer between the features and the score, 0 for none.
     learning_rate : float, "auto", or a tuple of them
-        How far a step goes. "auto" chooses among 0.01, 0.03 and 0.1, a tuple among its entries.
+        The learning rate. "auto" selects among 0.01, 0.03 and 0.1, a tuple among its entries.
     passes : int
-        Passes over the training instances at most.
+        The largest number of passes over the training instances.
     patience : int or None
         Stop after this many passes without a better value.
     l2 : float
         The penalty l2/2 · Σ weight².
     average : float
-        Weights are a moving average over passes with this memory; 0 takes those of the pass itself.
+        Decay of an exponential moving average of the weights over passes; 0 for no averaging.
     max_items : int or None
-        How many items of an instance are paired at one visit at most. Of larger instances all items of rare labels are
-        taken and a sample of the others, the better ranked ones always; the sample stands for the rest, and is drawn
-        anew at every visit.
+        The largest number of items of an instance to form pairs of in one pass. From larger instances all items with
+        rare labels, the best ranked ones, and a random sample of the others are taken. The sample is weighted to
+        represent the rest, and is different in every pass.
     missing : {"unknown", "below"}
-        Whether a list says nothing about the items it leaves out, or that they are worse (by 1) than all it holds.
+        Whether a list expresses no preference about the items it leaves out, or prefers all that it holds to them, with
+        strength 1.
     unjudged : {"zero", "drop"}
         Whether training items without a label count as labelled 0, or are left out.
     unknown_experts : {"error", "ignore"}
-        What to do with experts that have no weights.
+        How to treat experts without weights.
     select : str
-        The metric by which the pass, and the candidates of `strength` and `learning_rate`, are chosen, in the papers'
-        convention.
+        The metric that selects the pass, the strength and the learning rate, in the papers' convention.
     cv : int
-        Folds of the cross-validation that chooses where `fit` gets no validation part.
+        Number of folds of the cross-validation that is used if `fit` gets no validation data.
     warm_start : bool
-        Begin with the weights of the previous fit, as far as experts, `p` and `hidden` are the same.
+        Whether to start from the weights of the previous fit, for experts that it knew, if `p` and `hidden` are the
+        same.
     random_state : int
-        Seed of the order of the instances in every pass, of the samples, the folds and the first weights.
+        Seed of the order of the instances in every pass, of the samples, the folds and the initial weights.
 
     Attributes
     ----------
     experts_ : list of str
-        The experts with weights, sorted, then "*" for those who share.
+        The experts with weights, sorted, then "*" for shared weights.
     strength_ : str
-        The strength that was chosen.
+        The selected strength.
     weights_ : float64[experts, 3p + 1]
-        The weights of u, σ, v and "not listed". With a hidden layer, how the score of an item nobody lists changes with
-        each of them.
+        The weights of u, σ, v and "not listed". With a hidden layer, the gradient of the score with respect to these
+        features, at an item that nobody lists.
     adherence_ : float64[experts]
-        How far an expert's lists put their first item above their last, in units of the score, on average.
+        The mean difference of score between the first and the last item of the expert's lists.
     hidden_ : float64[experts, 3p + 1, units]
-        With a hidden layer, its weights: score(i) = Σ_h top_h tanh(bias_h + Σ_kc hidden_kch x_kc(i)), x being the
-        features with "not listed" less 1.
+        With a hidden layer, its weights: score(i) = Σ_h top_h tanh(bias_h + Σ_kc hidden_kch x_kc(i)), where x are the
+        features, with 1 subtracted from "not listed".
     bias_ : float64[units]
-        With a hidden layer, what its units begin with.
+        With a hidden layer, the biases of its units.
     top_ : float64[units]
-        With a hidden layer, what its units are worth.
+        With a hidden layer, the weights of its units in the score.
     training_ : dict
-        How far the lists learned from went; see `CRF`.
+        Summary of the training lists; see `CRF`.
 
     Notes
     -----
-    Features cost a sort and some ten products with Y, each O(m), for a list of m items; untied binary lists have a
-    closed form. A pass costs as many steps as there are pairs with different labels. Nothing depends on the order of
-    rows, items, experts or instances.
+    For a list of m items the features cost a sort and about ten products with Y, each O(m); binary lists without ties
+    have a closed form. A pass costs O(pairs with different labels). The result does not depend on the order of rows,
+    items, experts or instances.
 
-    In lists that go more than 1.5 times as deep as those learned from, items below that depth D fade into items that
-    are not listed: at rank r their features count √(D / r), as in `CRF`.
+    Lists deeper than 1.5 times the training depth D are corrected as in `CRF`: the features of an item at rank r > D
+    are multiplied by √(D / r).
 
     References
     ----------
@@ -273,13 +274,13 @@ class SVDRank(Aggregator):
     def transform(self, preferences: Votes) -> Features:
         """Return the features of every item: for each expert u1..up, sigma1..sigmap, v1..vp and missing.
 
-        Columns are called after the expert and the number, such as "bm25.u1" and "bm25.missing"; the block of experts
-        who share is "*". They are what this method scores: without a hidden layer `X @ weights_.ravel()`.
+        Columns are named by expert and feature, such as "bm25.u1" and "bm25.missing", and "*" stands for the experts
+        with shared weights. Without a hidden layer the scores are `X @ weights_.ravel()`.
 
         Parameters
         ----------
         preferences : Preferences or Comparisons
-            What to describe; their experts are treated as in `predict`.
+            The preferences; experts are treated as in `predict`.
 
         Examples
         --------
@@ -297,7 +298,7 @@ class SVDRank(Aggregator):
         return self.fit(preferences, labels, validation=validation).transform(preferences)
 
     def _known(self) -> WeightBlocks:
-        """Return which weights there are, or raise when nothing was learned."""
+        """Return the blocks of weights, or raise NotFittedError."""
         if "weights_" not in self.__dict__:
             raise NotFittedError.of(type(self).__name__)
         return WeightBlocks(self.experts_, self.shared_)
@@ -335,7 +336,7 @@ class SVDRank(Aggregator):
         slots = preferences.slots
         terms, everywhere = triple_terms(found, self.weights_)
         absent = self.weights_[:, -1]
-        # What an expert who says something says about all items; those who say nothing add the same to each.
+        # The term of each source for all items of its instance. Experts without votes there go to `base`.
         constant = np.zeros((len(slots), len(self.experts_)))
         constant[found.instance, found.block] = everywhere + absent[found.block]
         base = np.full(len(slots), float(absent.sum()))
@@ -345,14 +346,14 @@ class SVDRank(Aggregator):
         return list(self.experts_), out, base[slots.instance]
 
     def _net(self) -> ExpertNetwork:
-        """Return the weights in the order in which they are learned."""
+        """Return the weights as a network, in the internal order of the features."""
         inner = inner_order((self.weights_.shape[1] - 1) // 3)
         if "hidden_" in self.__dict__:
             return ExpertNetwork(np.ascontiguousarray(self.hidden_[:, inner]), self.bias_, self.top_)
         return ExpertNetwork(self.weights_[:, inner, None], np.zeros(1), np.ones(1))
 
     def _reset(self) -> None:
-        # What the next fit may begin with.
+        # For warm_start.
         before = None
         if self.warm_start and "weights_" in self.__dict__:
             before = ({name: b for b, name in enumerate(self.experts_)}, self._net())
@@ -385,7 +386,7 @@ class SVDRank(Aggregator):
             both = [(preferences, "")] if pair is None else [(preferences, ""), (pair[0], " of the validation part")]
             for votes, where in both:
                 of_expert = blocks.of(votes, owner, self.unknown_experts, where)
-                # The validation part may go deeper than what is learned from: it is read as at prediction.
+                # Validation lists may be deeper than those in training; they are corrected as in prediction.
                 far = trained_on if where else None
                 found = singular_triples(votes, blocks, of_expert, strength, self.p, self.missing, self.scaling, far)
                 parts.append(triple_rows(found, votes.slots))
@@ -434,7 +435,7 @@ class SVDRank(Aggregator):
         return blocks
 
     def _set_fitted(self, learner: LambdaRankLearner, parameters: Floats, blocks: WeightBlocks) -> None:
-        """Take over what was learned, and say what it means."""
+        """Set the learned attributes, and describe what they mean for each expert."""
         p, rows = self.p, learner.parts[0]
         net = learner.net(parameters)
         self.experts_ = list(blocks.names)
@@ -482,9 +483,9 @@ class SVDRank(Aggregator):
 
 
 def _influence(w: Floats, rows: FeatureRows, p: int) -> tuple[Floats, Floats]:
-    """Return for every block how far its lists put their first item above their last, and what being listed adds.
+    """Return the adherence of every block, and the mean difference of score between listed and unlisted items.
 
-    Both in units of the score, means over the sources and rows of the block; blocks without any take those of all.
+    Blocks without a list use the means over all lists.
     """
     n = len(w)
     sources = len(rows.source_block)
