@@ -207,7 +207,7 @@ def _problem() -> tuple[str, Problem]:
     votes, labels = part.preferences, part.labels
     label = labels.align(votes).label
     blocks = weight_blocks(votes)
-    rows = potentials(votes, blocks, blocks.of(votes, "the benchmark"), "log")
+    rows = potentials(votes, blocks, blocks.block_of_expert(votes, "the benchmark"), "log")
     pools = sampling_pools(rows.offsets, label, rows.key)
     usable = np.flatnonzero(np.diff(pools.starts) >= 2)
     target = MetricTarget(METRICS["ndcg"], 0, metric_gains("ndcg", label, rows.offsets), label)

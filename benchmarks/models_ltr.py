@@ -448,7 +448,7 @@ def _columns(part: Joined, view: str, train: Joined) -> cc.Features:
     if view == "features":
         return part.features
     blocks = weight_blocks(train.preferences)
-    rows = potentials(part.preferences, blocks, blocks.of(part.preferences, "LightGBM"), "log")
+    rows = potentials(part.preferences, blocks, blocks.block_of_expert(part.preferences, "LightGBM"), "log")
     X = dense_potentials(rows, blocks)[0]
     return cc.Features.from_codes(
         part.preferences.slots, X if view == "ranks" else np.concatenate([X, part.features.X], axis=1)

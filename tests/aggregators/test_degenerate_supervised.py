@@ -835,10 +835,10 @@ def test_more_items_may_be_drawn_than_there_are(epsilon: int) -> None:
 @pytest.mark.parametrize(
     ("made", "error", "words"),
     [
-        (cc.CRF(metric="p@4"), DataError, "p@k asks for more than k items"),
+        (cc.CRF(metric="p@4"), DataError, "p@k needs more than k items"),
         (cc.CRF(metric="p@6"), ParameterError, "Give it a cutoff below epsilon, such as metric='p@3'"),
         (cc.CRF(metric="ap(rel=3)"), DataError, "found no usable label"),
-        (cc.SVDRank(metric="p@4"), DataError, "p@k asks for more than k items"),
+        (cc.SVDRank(metric="p@4"), DataError, "p@k needs more than k items"),
         (cc.SVDRank(metric="map(rel=3)"), DataError, "no order of the items is better than another"),
         (cc.CRF(select="p@4"), DataError, "cannot choose by p@4"),
         (cc.SVDRank(select="p@10"), DataError, "cannot choose by p@10"),

@@ -85,7 +85,7 @@ def test_a_worked_step_from_lists_to_weights(golden: Callable[[str], dict[str, A
     (case,) = [c for c in content["cases"] if c["name"] == "lambdarank_svd"]
     votes = from_matrix(case["input"]["R"])
     blocks = svd_weight_blocks(votes, "individual", 1, 1)
-    rows = triple_rows(singular_triples(votes, blocks, blocks.of(votes, "test")), votes.slots)
+    rows = triple_rows(singular_triples(votes, blocks, blocks.block_of_expert(votes, "test")), votes.slots)
     label = np.array(case["input"]["labels"], dtype=float)
     queries = Queries.of(rows, label, np.array([0]), votes.instances, lambda_metric("ndcg"))
     chosen = {"strength": "log", "learning_rate": case["input"]["eta"]}

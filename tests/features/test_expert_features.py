@@ -42,7 +42,7 @@ def test_scores_are_those_of_the_tables(transform: str, scaling: str, missing: s
     instances, w = case
     p = container(instances)
     blocks = expert_features.WeightBlocks(["x", "y", "z"], -1)
-    of_expert = blocks.of(p, "CRF")
+    of_expert = blocks.block_of_expert(p, "CRF")
     how = {"missing": missing, "scaling": scaling}
     rows = potentials(p, blocks, of_expert, transform, **how)
     by_rows = rows.scores(w) + np.repeat(rows.base(w), np.diff(rows.offsets))
@@ -70,9 +70,9 @@ def test_many_rows_are_summed_as_few_are(transform: str, monkeypatch: pytest.Mon
     p = cc.Preferences(*zip(*rows, strict=True))
     blocks = weight_blocks(p)
     w = rng.normal(size=(4, 3))
-    few = potential_scores(p, blocks, blocks.of(p, "CRF"), w, transform)
+    few = potential_scores(p, blocks, blocks.block_of_expert(p, "CRF"), w, transform)
     monkeypatch.setattr(expert_features, "_CHUNK_ROWS", 1)
-    many = potential_scores(p, blocks, blocks.of(p, "CRF"), w, transform)
+    many = potential_scores(p, blocks, blocks.block_of_expert(p, "CRF"), w, transform)
     assert np.abs(many).max() > 0.1
     # To the last bit: how many rows there are is a matter of company, which an instance does not depend on.
     np.testing.assert_array_equal(many, few)
@@ -96,7 +96,7 @@ def test_potentials_of_stretches_are_those_of_all(
     p = cc.Preferences(*zip(*rows, strict=True), items=every)
     p = p.with_weights({"e0": 2.0, "e1": 1.0, "e2": 1.0, "e3": 0.0, "e4": 1.0})
     blocks = weight_blocks(p, "mixed", 11)
-    of_expert = blocks.of(p, "CRF").copy()
+    of_expert = blocks.block_of_expert(p, "CRF").copy()
     of_expert[1] = -1
     whole = potentials(p, blocks, of_expert, transform, missing=missing)
     for size in (1, 40):
@@ -111,7 +111,7 @@ def test_potentials_of_stretches_are_those_of_all(
 def test_shared_and_ignored_experts() -> None:
     p = cc.from_lists({"x": ["a", "b"], "y": ["b", "a"], "new": ["b", "c"]})
     blocks = expert_features.WeightBlocks(["x", "*"], 1, frozenset({"y"}))
-    of_expert = blocks.of(p, "CRF")
+    of_expert = blocks.block_of_expert(p, "CRF")
     assert dict(zip(p.experts, of_expert.tolist(), strict=True)) == {"x": 0, "y": -1, "new": 1}
     w = np.array([[0.0, 1.0, 0.0], [0.0, 10.0, 0.0]])
     got = dict(zip(p.items, potential_scores(p, blocks, of_expert, w, "binary"), strict=True))
@@ -124,7 +124,7 @@ def test_comparisons_count_wins_and_losses() -> None:
     c = cc.Comparisons(["q"] * 3, ["x", "x", "y"], ["a", "a", "b"], ["b", "c", "a"], [3, 0, 1], [1, 0, 0], [0, 2, 0])
     blocks = weight_blocks(c)
     w = np.array([[0.5, 1.0, 10.0], [0.25, 100.0, 1000.0]])
-    got = potential_scores(c, blocks, blocks.of(c, "CRF"), w)
+    got = potential_scores(c, blocks, blocks.block_of_expert(c, "CRF"), w)
     # x: a wins 3, loses 1; b the reverse; c tied only. y: b beats a and does not know c.
     want = [(3 - 10) / 3 - 1000 / 3, (1 - 30) / 3 + 100 / 3, 0.25]
     np.testing.assert_allclose(got, want)
@@ -135,7 +135,7 @@ def test_keys_do_not_depend_on_order() -> None:
     keys = []
     for some in (rows, rows[::-1]):
         p = cc.Preferences(*zip(*some, strict=True))
-        found = potentials(p, weight_blocks(p), weight_blocks(p).of(p, "CRF"), "log")
+        found = potentials(p, weight_blocks(p), weight_blocks(p).block_of_expert(p, "CRF"), "log")
         keys.append(dict(zip(p.items, found.key.tolist(), strict=True)))
     assert keys[0] == keys[1]
     assert len(set(keys[0].values())) == 4

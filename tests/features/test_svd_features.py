@@ -30,7 +30,7 @@ def features(
     votes: Any, blocks: WeightBlocks, strength: str, p: int = 1, missing: str = "unknown", scaling: str = "paper"
 ) -> Any:
     """Return the features as (items, blocks, 3p + 1)."""
-    found = singular_triples(votes, blocks, blocks.of(votes, "test"), strength, p, missing, scaling)
+    found = singular_triples(votes, blocks, blocks.block_of_expert(votes, "test"), strength, p, missing, scaling)
     return dense_triples(found, votes.slots, blocks).X.reshape(votes.slots.n_slots, len(blocks.names), 3 * p + 1)
 
 
@@ -130,7 +130,7 @@ def test_lists_of_weight_zero_are_not_there() -> None:
 def test_an_expert_left_out_is_not_heard() -> None:
     votes = from_matrix([[1, 2], [2, 1], [3, 3]])
     blocks = WeightBlocks(["e1"], -1)
-    of_expert = blocks.of(votes, "test", "ignore")
+    of_expert = blocks.block_of_expert(votes, "test", "ignore")
     assert of_expert.tolist() == [-1, 0]
     found = singular_triples(votes, blocks, of_expert)
     assert found.block.tolist() == [0]
@@ -151,9 +151,9 @@ def test_comparisons_are_entries_of_the_matrix_and_unnamed_ones_are_shared() -> 
         assert X[:, 0, 6].tolist() == [0, 0, 0, 1]
     votes = cc.Comparisons("q", None, *columns)
     with pytest.raises(DataError, match="name no experts"):
-        WeightBlocks(["x"], -1).of(votes, "SVDRank")
+        WeightBlocks(["x"], -1).block_of_expert(votes, "SVDRank")
     blocks = WeightBlocks(["x"], -1)
-    assert len(singular_triples(votes, blocks, blocks.of(votes, "SVDRank", "ignore")).slot) == 0
+    assert len(singular_triples(votes, blocks, blocks.block_of_expert(votes, "SVDRank", "ignore")).slot) == 0
 
 
 def test_an_expert_who_only_ties_prefers_nothing_and_is_heard() -> None:
@@ -182,7 +182,7 @@ def test_blocks_follow_lists_and_rows() -> None:
 def test_sparse_rows_and_terms_say_what_the_features_say(p: int, missing: str) -> None:
     votes = from_matrix([[1, 3, 0, 1], [2, 1, 5, 2], [4, 0, 1, 0], [0, 10, 2, 0], [0, 0, 0, 0]])
     blocks = WeightBlocks(["e0", "e2", "*"], 2)
-    found = singular_triples(votes, blocks, blocks.of(votes, "test"), "log", p, missing)
+    found = singular_triples(votes, blocks, blocks.block_of_expert(votes, "test"), "log", p, missing)
     X = dense_triples(found, votes.slots, blocks).X
     w = np.random.default_rng(0).normal(size=(3, 3 * p + 1))
     terms, everywhere = triple_terms(found, w)

@@ -26,7 +26,7 @@ from concordant.data.streams import id_hash
 from concordant.errors import DataError, KindError
 from concordant.execution import InMemory, Shards, map_instances
 from concordant.features.expert_features import ExpertRows, WeightBlocks, has_votes, weight_blocks_by_lists
-from concordant.inference.experts import speaking
+from concordant.inference.experts import lists_per_expert
 from concordant.kernels.lists import list_ids
 from concordant.learning.shift import PartialSummary, TrainingSummary
 from concordant.learning.supervision import MatchedLabels, check_distinguishable, match_labels
@@ -241,7 +241,7 @@ def _labelled_votes(block: Preferences, owner: CRF, labels: Labels) -> _Labelled
     owner._checked(block)
     known = labels.instances.codes
     shared = [q for q in block.instances if q in known]
-    lists, speaks = speaking(block), has_votes(block)
+    lists, speaks = lists_per_expert(block), has_votes(block)
     none = np.zeros(0, dtype=np.int64)
     if not shared:
         counts = dict.fromkeys(("instances", "labelled", "usable", "items", "judged", "unjudged", "elsewhere"), 0)

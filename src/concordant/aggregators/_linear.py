@@ -135,7 +135,7 @@ class LinearAggregator(Aggregator):
 
     def _scores(self, preferences: Votes) -> Floats:
         blocks = self._blocks()
-        of_expert = blocks.of(preferences, type(self).__name__, self.unknown_experts)
+        of_expert = blocks.block_of_expert(preferences, type(self).__name__, self.unknown_experts)
         if not len(blocks):
             return np.zeros(preferences.slots.n_slots)
         return potential_scores(
@@ -156,12 +156,12 @@ class LinearAggregator(Aggregator):
     def _data_shift(self, preferences: Votes) -> str:
         blocks = self._blocks()
         return kind_shift(self, preferences) or depth_shift(
-            self, preferences, lambda: blocks.of(preferences, type(self).__name__, self.unknown_experts)
+            self, preferences, lambda: blocks.block_of_expert(preferences, type(self).__name__, self.unknown_experts)
         )
 
     def _contributions(self, preferences: Votes) -> tuple[list[str], Floats, Floats]:
         blocks = self._blocks()
-        of_expert = blocks.of(preferences, type(self).__name__, self.unknown_experts)
+        of_expert = blocks.block_of_expert(preferences, type(self).__name__, self.unknown_experts)
         unnamed = isinstance(preferences, Comparisons) and preferences.expert is None
         names = [SHARED] if unnamed else preferences.experts.tolist()
         n_slots, k = preferences.slots.n_slots, len(names)
@@ -228,7 +228,7 @@ class LinearAggregator(Aggregator):
     def _partial_summary(self, votes: Votes, blocks: WeightBlocks, instances: Ints) -> PartialSummary:
         """Return how far the lists of some instances go."""
         return PartialSummary.of(
-            votes, blocks.of(votes, type(self).__name__, self.unknown_experts), len(blocks), instances
+            votes, blocks.block_of_expert(votes, type(self).__name__, self.unknown_experts), len(blocks), instances
         )
 
     def _expert_rows(
@@ -240,7 +240,7 @@ class LinearAggregator(Aggregator):
         trained_on: TrainingSummary | None = None,
     ) -> ExpertRows:
         """Return what is said about every slot; `where` says in messages which votes these are."""
-        of_expert = blocks.of(votes, type(self).__name__, self.unknown_experts, where)
+        of_expert = blocks.block_of_expert(votes, type(self).__name__, self.unknown_experts, where)
         rows = potentials(
             votes, blocks, of_expert, transforms, missing=self.missing, scaling=self.scaling, trained_on=trained_on
         )

@@ -387,7 +387,7 @@ class CRF(LinearAggregator):
             raise DataError(
                 f"CRF found no usable label: in none of {n_usable} instances with different labels do items differ "
                 f"in what they are worth to {self.metric!r}. Labels of 0 and below are worth nothing to ndcg and err; "
-                "precision, ap and rr tell labels below rel (1) from the others, and p@k asks for more than k items. "
+                "precision, ap and rr tell labels below rel (1) from the others, and p@k needs more than k items. "
                 "Shift the labels, or set rel: metric='ap(rel=2)'."
             )
 

@@ -305,7 +305,7 @@ class SVDRank(Aggregator):
 
     def _triples(self, votes: Votes) -> SingularTriples:
         blocks = self._known()
-        of_expert = blocks.of(votes, type(self).__name__, self.unknown_experts)
+        of_expert = blocks.block_of_expert(votes, type(self).__name__, self.unknown_experts)
         p = (self.weights_.shape[1] - 1) // 3
         trained_on = TrainingSummary.from_record(self.__dict__.get("training_"))
         return singular_triples(votes, blocks, of_expert, self.strength_, p, self.missing, self.scaling, trained_on)
@@ -313,7 +313,7 @@ class SVDRank(Aggregator):
     def _data_shift(self, preferences: Votes) -> str:
         blocks = self._known()
         return kind_shift(self, preferences) or depth_shift(
-            self, preferences, lambda: blocks.of(preferences, type(self).__name__, self.unknown_experts)
+            self, preferences, lambda: blocks.block_of_expert(preferences, type(self).__name__, self.unknown_experts)
         )
 
     def _scores(self, preferences: Votes) -> Floats:
@@ -379,13 +379,13 @@ class SVDRank(Aggregator):
         target, budget, normalise = lambda_metric(self.metric), self.max_items or 0, self.scaling == "mean"
         learners = []
         trained_on = TrainingSummary.of(
-            preferences, blocks.of(preferences, owner, self.unknown_experts), len(blocks), truth.instances
+            preferences, blocks.block_of_expert(preferences, owner, self.unknown_experts), len(blocks), truth.instances
         )
         for strength in candidates(self.strength, _TRIED):
             parts = []
             both = [(preferences, "")] if pair is None else [(preferences, ""), (pair[0], " of the validation part")]
             for votes, where in both:
-                of_expert = blocks.of(votes, owner, self.unknown_experts, where)
+                of_expert = blocks.block_of_expert(votes, owner, self.unknown_experts, where)
                 # Validation lists may be deeper than those in training; they are corrected as in prediction.
                 far = trained_on if where else None
                 found = singular_triples(votes, blocks, of_expert, strength, self.p, self.missing, self.scaling, far)
@@ -397,7 +397,7 @@ class SVDRank(Aggregator):
             if not len(informative):
                 raise DataError(
                     f"{owner} found no usable label for {self.metric!r}: no order of the items is better than another. "
-                    "Labels count above 0 in ndcg and err, from 1 on in map, mrr and p, and p@k asks for more than k "
+                    "ndcg and err need labels above 0; map, mrr and p need labels of 1 or more; p@k needs more than k "
                     "items. Larger labels are better; shift them, or use metric='pairs'."
                 )
             truth = truth._replace(instances=informative)

@@ -21,7 +21,7 @@ from concordant.data.preferences import Preferences
 from concordant.data.streams import id_hash
 from concordant.errors import DataError, ParameterError, Setting, listing
 from concordant.execution import map_instances, without_progress
-from concordant.inference.experts import check_known, speaking
+from concordant.inference.experts import check_known, lists_per_expert
 from concordant.kernels.lists import exact_sums, list_ids, list_sums, offsets_of
 from concordant.kernels.splitmix64 import Keys, mixed
 from concordant.learning.shift import COVERAGE_FACTOR, LENGTH_FACTOR, TrainingSummary, list_depths
@@ -73,7 +73,7 @@ class WeightBlocks(NamedTuple):
         """The number of experts with weights of their own."""
         return len(self.names) - (self.shared >= 0)
 
-    def of(self, votes: Votes, owner: str, unknown_experts: str = "error", where: str = "") -> Ints:
+    def block_of_expert(self, votes: Votes, owner: str, unknown_experts: str = "error", where: str = "") -> Ints:
         """Return the block of every expert of the votes, -1 for ignored ones.
 
         An expert without weights uses the shared block. Without a shared block, an unknown expert who votes is an
@@ -123,7 +123,7 @@ def weight_blocks(votes: Votes, weights: str = "individual", min_lists: int = 1)
     """
     if weights == "consensus" or (isinstance(votes, Comparisons) and votes.expert is None):
         return WeightBlocks([SHARED], 0)
-    return weight_blocks_by_lists(votes.experts.tolist(), speaking(votes), weights, min_lists)
+    return weight_blocks_by_lists(votes.experts.tolist(), lists_per_expert(votes), weights, min_lists)
 
 
 def weight_blocks_by_lists(experts: Sequence[str], lists: Ints, weights: str, min_lists: int = 1) -> WeightBlocks:
@@ -302,11 +302,11 @@ class DepthCorrection(NamedTuple):
     listed was below the depth D (`TrainingSummary.depth`). So in lists deeper than 1.5 D, the row of an item at rank
     r > D is multiplied by √(D / r): the deeper the item, the more it resembles one that is not listed.
 
-    Row and col grow with the coverage of a list, the fraction of the items that it holds. They are rescaled as if the
-    list were as long as the longest training list, and the instance as large as the largest training instance, if it is
-    more than 1.5 times as long, or as large. A coverage that is still more than 4 times the largest one in training is
-    replaced by the mean training coverage; this happens after training on lists that were cut while their instances
-    kept all items. Other lists are not changed.
+    Row and col grow with the coverage of a list, the fraction of the items that it holds. If a list is more than 1.5
+    times as long as the longest training list, its sums are scaled to that length. If an instance is more than 1.5
+    times as large as the largest training instance, they are scaled as for that size. A coverage that is still more
+    than 4 times the largest one in training is replaced by the mean training coverage; this happens after training on
+    lists that were cut while their instances kept all items. Other lists are not changed.
 
     Attributes
     ----------
@@ -449,13 +449,13 @@ def expert_features(
         if value not in allowed:
             raise ParameterError.invalid(name, owner, f"one of {', '.join(map(repr, allowed))}", value)
     blocks = weight_blocks(preferences) if experts is None else WeightBlocks(as_ids(experts, "expert"), -1)
-    of_expert = blocks.of(preferences, owner, "error" if experts is None else "ignore")
+    block_of_expert = blocks.block_of_expert(preferences, owner, "error" if experts is None else "ignore")
     if kind == "svd":
         from concordant.features.svd_features import dense_triples, singular_triples
 
-        triples = singular_triples(preferences, blocks, of_expert, transform, 1, missing, "mean")
+        triples = singular_triples(preferences, blocks, block_of_expert, transform, 1, missing, "mean")
         return dense_triples(triples, preferences.slots, blocks)
-    X, names = dense_potentials(potentials(preferences, blocks, of_expert, transform, missing=missing), blocks)
+    X, names = dense_potentials(potentials(preferences, blocks, block_of_expert, transform, missing=missing), blocks)
     return Features.from_codes(preferences.slots, X, Texts(names))
 
 

@@ -18,7 +18,7 @@ from concordant.data.features import Features
 from concordant.data.index import Slots, Texts
 from concordant.data.preferences import Preferences
 from concordant.features.expert_features import SHARED, TRANSFORMS, WeightBlocks, depth_discount
-from concordant.inference.experts import speaking
+from concordant.inference.experts import lists_per_expert
 from concordant.kernels.lists import offsets_of, order_lists, ranges, transform_ranks
 from concordant.kernels.splitmix64 import Keys, mixed
 from concordant.kernels.svd_tables import FeatureRows, PairwiseProblems
@@ -47,7 +47,7 @@ def svd_weight_blocks(votes: Votes, weights: str, min_lists: int, min_rows: int)
     """
     if weights == "consensus" or (isinstance(votes, Comparisons) and votes.expert is None):
         return WeightBlocks([SHARED], 0)
-    lists = speaking(votes)
+    lists = lists_per_expert(votes)
     row_expert = votes.row_expert if isinstance(votes, Preferences) else votes.expert
     rows = np.bincount([] if row_expert is None else row_expert, minlength=len(lists))
     own = lists > 0
@@ -140,16 +140,16 @@ def singular_triples(
     --------
     >>> p = Preferences(["q"] * 3, ["x"] * 3, list("abc"), [1, 2, 2])
     >>> blocks = svd_weight_blocks(p, "individual", 1, 0)
-    >>> found = singular_triples(p, blocks, blocks.of(p, "example"), "binary")
-    >>> found.U[:, 0].round(6).tolist(), found.V[:, 0].round(6).tolist(), float(found.sigma[0, 0].round(6))
+    >>> triples = singular_triples(p, blocks, blocks.block_of_expert(p, "example"), "binary")
+    >>> triples.U[:, 0].round(6).tolist(), triples.V[:, 0].round(6).tolist(), float(triples.sigma[0, 0].round(6))
     ([1.0, 0.0, 0.0], [0.0, 0.707107, 0.707107], 1.414214)
     """
     if scaling == "mean":
-        found = singular_triples(votes, blocks, block_of_expert, strength, p, missing, trained_on=trained_on)
-        return _mean_scaled(found, votes.slots, missing)
+        triples = singular_triples(votes, blocks, block_of_expert, strength, p, missing, trained_on=trained_on)
+        return _mean_scaled(triples, votes.slots, missing)
     if trained_on is not None and isinstance(votes, Preferences):
-        found = singular_triples(votes, blocks, block_of_expert, strength, p, missing)
-        return found._replace(depth_discount=_depth_discount(found, votes, block_of_expert, trained_on))
+        triples = singular_triples(votes, blocks, block_of_expert, strength, p, missing)
+        return triples._replace(depth_discount=_depth_discount(triples, votes, block_of_expert, trained_on))
     if isinstance(votes, Comparisons):
         return _solve(_comparison_problem(votes, blocks, block_of_expert), p, binary=False)
     lists = _SortedLists.of(votes, block_of_expert, strength)
@@ -168,7 +168,7 @@ def singular_triples(
 
 
 def _depth_discount(
-    found: SingularTriples, votes: Preferences, block_of_expert: Ints, trained_on: TrainingSummary
+    triples: SingularTriples, votes: Preferences, block_of_expert: Ints, trained_on: TrainingSummary
 ) -> Floats | None:
     """Return the depth discount of the rows of all sources; None if all are 1."""
     block = block_of_expert[votes.list_expert]
@@ -177,7 +177,7 @@ def _depth_discount(
         return None
     used = np.flatnonzero(np.repeat((block >= 0) & (votes.weights > 0), votes.list_lengths))
     used_key = np.repeat(block, votes.list_lengths)[used] * votes.n_slots + votes.slot[used]
-    row_key = np.repeat(found.block, np.diff(found.offsets)) * votes.n_slots + found.slot
+    row_key = np.repeat(triples.block, np.diff(triples.offsets)) * votes.n_slots + triples.slot
     order = np.argsort(row_key)
     out = np.zeros(len(row_key))
     np.maximum.at(out, order[np.searchsorted(row_key[order], used_key)], discount[used])
@@ -402,34 +402,34 @@ def _solve(problem: _TripleProblem, p: int, binary: bool) -> SingularTriples:
     )  # fmt: skip
 
 
-def _sorted_sources(found: SingularTriples) -> SingularTriples:
+def _sorted_sources(triples: SingularTriples) -> SingularTriples:
     """Return the triples sorted by instance and block."""
-    order = np.lexsort((found.block, found.instance))
+    order = np.lexsort((triples.block, triples.instance))
     if (order[1:] > order[:-1]).all():
-        return found
-    rows = ranges(found.offsets[order], found.offsets[order + 1])
+        return triples
+    rows = ranges(triples.offsets[order], triples.offsets[order + 1])
     return SingularTriples(
-        found.slot[rows],
-        found.U[rows],
-        found.V[rows],
-        offsets_of(np.diff(found.offsets)[order]),
-        found.instance[order],
-        found.block[order],
-        found.sigma[order],
-        found.v_unlisted[order],
+        triples.slot[rows],
+        triples.U[rows],
+        triples.V[rows],
+        offsets_of(np.diff(triples.offsets)[order]),
+        triples.instance[order],
+        triples.block[order],
+        triples.sigma[order],
+        triples.v_unlisted[order],
     )
 
 
-def _mean_scaled(found: SingularTriples, slots: Slots, missing: str) -> SingularTriples:
+def _mean_scaled(triples: SingularTriples, slots: Slots, missing: str) -> SingularTriples:
     """Return the triples scaled as by scaling="mean" of `singular_triples`."""
-    rows = np.diff(found.offsets)
+    rows = np.diff(triples.offsets)
     u_norm = np.sqrt(rows.astype(np.float64))
-    v_norm = u_norm if missing == "unknown" else np.sqrt(slots.sizes[found.instance].astype(np.float64))
-    return found._replace(
-        U=found.U * np.repeat(u_norm, rows)[:, None],
-        V=found.V * np.repeat(v_norm, rows)[:, None],
-        sigma=found.sigma / (u_norm * v_norm)[:, None],
-        v_unlisted=found.v_unlisted * v_norm[:, None],
+    v_norm = u_norm if missing == "unknown" else np.sqrt(slots.sizes[triples.instance].astype(np.float64))
+    return triples._replace(
+        U=triples.U * np.repeat(u_norm, rows)[:, None],
+        V=triples.V * np.repeat(v_norm, rows)[:, None],
+        sigma=triples.sigma / (u_norm * v_norm)[:, None],
+        v_unlisted=triples.v_unlisted * v_norm[:, None],
     )
 
 
@@ -440,65 +440,66 @@ def _sums_by_list(x: Keys, offsets: Ints) -> Keys:
     return total[offsets[1:]] - total[offsets[:-1]]
 
 
-def triple_rows(found: SingularTriples, slots: Slots) -> FeatureRows:
+def triple_rows(triples: SingularTriples, slots: Slots) -> FeatureRows:
     """Return the triples as sparse feature rows, sorted by slot and block.
 
     As in `expert_features.ExpertRows`, a row holds the difference from an item that is not listed: u, v - v_unlisted
     and -1 for "missing". The background of a source is σ and v_unlisted.
     """
-    of = np.repeat(np.arange(len(found.block)), np.diff(found.offsets))
-    order = np.lexsort((found.block[of], found.slot))
-    of = of[order]
-    X = np.concatenate([found.U[order], found.V[order] - found.v_unlisted[of], np.full((len(of), 1), -1.0)], axis=1)
-    if found.depth_discount is not None:
-        X *= found.depth_discount[order][:, None]
+    source = np.repeat(np.arange(len(triples.block)), np.diff(triples.offsets))
+    order = np.lexsort((triples.block[source], triples.slot))
+    source = source[order]
+    v = triples.V[order] - triples.v_unlisted[source]
+    X = np.concatenate([triples.U[order], v, np.full((len(source), 1), -1.0)], axis=1)
+    if triples.depth_discount is not None:
+        X *= triples.depth_discount[order][:, None]
     return FeatureRows(
         slots.offsets.copy(),
-        offsets_of(np.bincount(found.slot, minlength=slots.n_slots)),
-        found.block[of].astype(np.int32),
+        offsets_of(np.bincount(triples.slot, minlength=slots.n_slots)),
+        triples.block[source].astype(np.int32),
         X,
-        offsets_of(np.bincount(found.instance, minlength=len(slots))),
-        found.block,
-        np.concatenate([found.sigma, found.v_unlisted], axis=1),
+        offsets_of(np.bincount(triples.instance, minlength=len(slots))),
+        triples.block,
+        np.concatenate([triples.sigma, triples.v_unlisted], axis=1),
     )
 
 
-def triple_terms(found: SingularTriples, w: Floats) -> tuple[Floats, Floats]:
+def triple_terms(triples: SingularTriples, w: Floats) -> tuple[Floats, Floats]:
     """Return the terms of the scores: one for every row, and one for every source, added to all items of its instance.
 
     `w` has a row for every block, with the weights of u, σ, v and missing in this order.
     """
-    p = found.U.shape[1]
-    weights = w[found.block]
-    source = np.repeat(np.arange(len(weights)), np.diff(found.offsets))
-    unlisted = (found.v_unlisted * weights[:, 2 * p : 3 * p]).sum(axis=1)
+    p = triples.U.shape[1]
+    weights = w[triples.block]
+    source = np.repeat(np.arange(len(weights)), np.diff(triples.offsets))
+    unlisted = (triples.v_unlisted * weights[:, 2 * p : 3 * p]).sum(axis=1)
     rows = -weights[source, 3 * p] - unlisted[source]
     for c in range(p):
-        rows += found.U[:, c] * weights[source, c] + found.V[:, c] * weights[source, 2 * p + c]
-    if found.depth_discount is not None:
-        rows *= found.depth_discount
-    return rows, unlisted + (found.sigma * weights[:, p : 2 * p]).sum(axis=1)
+        rows += triples.U[:, c] * weights[source, c] + triples.V[:, c] * weights[source, 2 * p + c]
+    if triples.depth_discount is not None:
+        rows *= triples.depth_discount
+    return rows, unlisted + (triples.sigma * weights[:, p : 2 * p]).sum(axis=1)
 
 
-def dense_triples(found: SingularTriples, slots: Slots, blocks: WeightBlocks) -> Features:
+def dense_triples(triples: SingularTriples, slots: Slots, blocks: WeightBlocks) -> Features:
     """Return the features as a dense matrix; the columns of a block are u1..up, sigma1..sigmap, v1..vp, missing."""
-    p = found.U.shape[1]
+    p = triples.U.shape[1]
     X = np.zeros((slots.n_slots, len(blocks.names), 3 * p + 1))
     X[:, :, 3 * p] = 1.0
-    sizes = slots.sizes[found.instance]
-    slot = ranges(slots.offsets[found.instance], slots.offsets[found.instance] + sizes)
-    block = np.repeat(found.block, sizes)
-    X[slot, block, p : 2 * p] = np.repeat(found.sigma, sizes, axis=0)
-    X[slot, block, 2 * p : 3 * p] = np.repeat(found.v_unlisted, sizes, axis=0)
-    lengths = np.diff(found.offsets)
-    row_block = np.repeat(found.block, lengths)
-    U, V, listed = found.U, found.V, np.ones(len(row_block))
-    if found.depth_discount is not None:
-        listed, v_unlisted = found.depth_discount, np.repeat(found.v_unlisted, lengths, axis=0)
+    sizes = slots.sizes[triples.instance]
+    slot = ranges(slots.offsets[triples.instance], slots.offsets[triples.instance] + sizes)
+    block = np.repeat(triples.block, sizes)
+    X[slot, block, p : 2 * p] = np.repeat(triples.sigma, sizes, axis=0)
+    X[slot, block, 2 * p : 3 * p] = np.repeat(triples.v_unlisted, sizes, axis=0)
+    lengths = np.diff(triples.offsets)
+    row_block = np.repeat(triples.block, lengths)
+    U, V, listed = triples.U, triples.V, np.ones(len(row_block))
+    if triples.depth_discount is not None:
+        listed, v_unlisted = triples.depth_discount, np.repeat(triples.v_unlisted, lengths, axis=0)
         U, V = U * listed[:, None], v_unlisted + (V - v_unlisted) * listed[:, None]
-    X[found.slot, row_block, :p] = U
-    X[found.slot, row_block, 2 * p : 3 * p] = V
-    X[found.slot, row_block, 3 * p] = 1.0 - listed
+    X[triples.slot, row_block, :p] = U
+    X[triples.slot, row_block, 2 * p : 3 * p] = V
+    X[triples.slot, row_block, 3 * p] = 1.0 - listed
     return Features.from_codes(slots, X.reshape(slots.n_slots, -1), Texts(feature_names(blocks, p)))
 
 

@@ -28,7 +28,7 @@ __all__ = [
     "describe_experts",
     "expert_records",
     "list_agreement",
-    "speaking",
+    "lists_per_expert",
     "support",
     "surely_inverted",
 ]
@@ -47,8 +47,8 @@ DISCOUNTED = "discounted: beside the others, what it puts first goes down"
 INVERTED = "inverted: what it puts first goes down"
 
 
-def speaking(votes: Preferences | Comparisons) -> Ints:
-    """Return how many lists of some weight each expert has; for comparisons, in how many instances it compares."""
+def lists_per_expert(votes: Preferences | Comparisons) -> Ints:
+    """Return the number of lists of positive weight of every expert; for comparisons, that of its instances."""
     if isinstance(votes, Preferences):
         own = votes.list_expert if votes.list_weight is None else votes.list_expert[votes.list_weight > 0]
         return np.bincount(own, minlength=votes.n_experts)
@@ -96,7 +96,7 @@ def check_known(
     """
     if unknown_experts == "ignore" or all(e in known for e in votes.experts):
         return
-    heard = speaking(votes).tolist()
+    heard = lists_per_expert(votes).tolist()
     strange = [
         e for e, lists in zip(votes.experts, heard, strict=False) if lists and e not in known and e not in passed_over
     ]

@@ -153,9 +153,7 @@ class CheckpointFile:
             write_arrays(self.path, "checkpoint", self._header | dict(header), arrays)
         except DataError as error:
             if not self._failed:
-                self._fit[0]._warn(
-                    f"{error} The fit continues, but its present state is in no checkpoint.", ConcordantWarning
-                )
+                self._fit[0]._warn(f"{error} The fit continues without writing this checkpoint.", ConcordantWarning)
             self._failed = True
         self._written = monotonic()
 
@@ -238,7 +236,7 @@ class StepCheckpoint:
 
     @contextmanager
     def steps(self, total: int) -> Iterator[None]:
-        """Run the steps inside this block: an interrupt ends it after the last saved step; the end writes that step."""
+        """Return a context for at most `total` steps: an interrupt ends it; the last saved state is written."""
         try:
             yield
         except (KeyboardInterrupt, SystemExit) as stop:

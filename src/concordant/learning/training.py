@@ -1,9 +1,9 @@
 """The training loop: passes of several learners, model selection on held-out instances, early stopping, checkpoints.
 
-A learner is one way to train, such as one transform with one learning rate; it makes a pass and scores slots. The loop
-runs all learners side by side, evaluates them after every pass and keeps the best pass of the best learner. Without a
-validation part it cross-validates: it trains one model without each fold beside the one on all instances, and the curve
-of held-out values tells when to stop the latter.
+A learner is a candidate of model selection, such as one transform with one learning rate; it makes passes and scores
+slots. The loop runs all learners side by side, evaluates them after every pass and keeps the best pass of the best
+learner. Without validation data it cross-validates: for every learner it trains one model on all instances, and one for
+each fold without the instances of that fold. The held-out value of the latter selects the pass of the former.
 """
 
 from __future__ import annotations
@@ -215,8 +215,8 @@ def train(
     info = owner.fit_info_
     # Fewer than `match_labels` counted, if the metric of the method cannot use some instances.
     info.labels = truth.counts | {"usable": len(truth.instances)}
-    saved = _TrainingCheckpoint.of(owner, learners, (votes, labels), truth, folds, validation)
-    done = saved.restore(states) if saved else 0
+    training_checkpoint = _TrainingCheckpoint.of(owner, learners, (votes, labels), truth, folds, validation)
+    done = training_checkpoint.restore(states) if training_checkpoint else 0
     part = "train" if validation is None else "validation"
     if isinstance(votes, Blocks):
         size = votes.n_rows
@@ -229,7 +229,9 @@ def train(
         # A copy, since a learner may write to it, and an interrupted pass must leave the state unchanged.
         parameters = states[which].models[model].copy()
         if isinstance(learner, ResumableLearner):
-            pass_checkpoint = NO_CHECKPOINT if saved is None else saved.for_pass(which, model)
+            pass_checkpoint = NO_CHECKPOINT
+            if training_checkpoint is not None:
+                pass_checkpoint = training_checkpoint.for_pass(which, model)
             parameters = learner.advance_in_steps(parameters, fold.train, done, pass_checkpoint)
         else:
             parameters = learner.advance(parameters, fold.train, done)
@@ -237,22 +239,22 @@ def train(
 
     try:
         while done < passes:
-            alive = [(r, m) for r, state in enumerate(states) if not state.stopped for m in range(len(folds))]
-            if not alive:
+            tasks = [(r, m) for r, state in enumerate(states) if not state.stopped for m in range(len(folds))]
+            if not tasks:
                 break
-            if saved:
-                saved.begin(states, done)
+            if training_checkpoint:
+                training_checkpoint.begin(states, done)
             # A second thread costs more than it saves if there is little work, or if a pass has threads of its own.
-            alone = size < _FEW_SLOTS or any(getattr(learner, "threaded", False) for learner in learners)
+            serial = size < _FEW_SLOTS or any(getattr(learner, "threaded", False) for learner in learners)
             with (
                 without_progress(),
-                force_threads(1 if alone else n_threads()),
+                force_threads(1 if serial else n_threads()),
                 np.errstate(over="ignore", invalid="ignore"),
             ):
-                results = map_instances(lambda t: advance(alive[t]), len(alive))  # noqa: B023 - called before the next turn
+                results = map_instances(lambda t: advance(tasks[t]), len(tasks))  # noqa: B023 - called before the next turn
             new_states = [replace(state, models=list(state.models), trace=list(state.trace)) for state in states]
             scored: dict[int, list[Floats | None]] = {}
-            for (r, m), (parameters, scores) in zip(alive, results, strict=True):
+            for (r, m), (parameters, scores) in zip(tasks, results, strict=True):
                 new_states[r].models[m] = parameters
                 scored.setdefault(r, []).append(scores)
             if done == 0 and validation is not None and passes * len(learners) > 1:
@@ -267,11 +269,12 @@ def train(
             states, done = new_states, done + 1
             report_progress(done, passes)
             report_status(_status(states, metric, select))
-            if saved:
-                saved.write(states, done, last=done == passes or all(state.stopped for state in states))
+            if training_checkpoint:
+                is_last = done == passes or all(state.stopped for state in states)
+                training_checkpoint.write(states, done, last=is_last)
     except (KeyboardInterrupt, SystemExit) as stop:
-        if saved:
-            saved.close(states, done)
+        if training_checkpoint:
+            training_checkpoint.close(states, done)
         if done == 0:
             raise
         info.interrupted = f"after pass {done} of {passes}"
@@ -309,7 +312,7 @@ def _split(
     if cv is None:
         return None, [_Fold(usable, None)]
     if isinstance(votes, Blocks):
-        raise KindError(f"{name} learns from blocks with a validation part to choose by. Pass validation=.")
+        raise KindError(f"{name} needs validation data to learn from blocks. Pass validation=.")
     if labels is None or len(usable) < FEWEST_FOR_VALIDATION:
         owner._warn(
             f"{name} learns from {counted(len(usable), 'instance')}, too few to hold any out: "
@@ -344,8 +347,8 @@ def _require_selective_metric(
     elif metric.is_constant(truth.instances):
         raise DataError(
             f"{name} cannot choose by {select}: it is the same for every order of the items in all "
-            f"{len(truth.instances)} usable instances. Labels count above 0 in ndcg and err, from 1 on in map, mrr and "
-            "p, and p@k asks for more than k items. Shift the labels, or choose by another metric: select='ndcg@10'."
+            f"{len(truth.instances)} usable instances. ndcg and err need labels above 0; map, mrr and p need labels of "
+            "1 or more; p@k needs more than k items. Shift the labels, or choose by another metric: select='ndcg@10'."
         )
 
 
@@ -415,6 +418,7 @@ def _record_pass(
 
 
 def _best(states: Sequence[_LearnerState]) -> int:
+    """Return the number of the learner with the best value; the first one that made a pass, if nothing is held out."""
     value = [state.value if np.isfinite(state.value) or state.passes else -np.inf for state in states]
     value = [v if not np.isnan(v) else 0.0 for v in value]
     return int(np.argmax(value))
@@ -435,6 +439,7 @@ def _finish(
     metric: ValidationMetric | None,
     select: str,
 ) -> TrainingResult:
+    """Return the best pass of the best learner, fill in `fit_info_`, and warn if training diverged or got worse."""
     which = _best(states)
     state, learner = states[which], learners[which]
     info, name = owner.fit_info_, type(owner).__name__
@@ -463,15 +468,16 @@ def _finish(
             ConvergenceWarning,
         )
     if info.interrupted:
-        worth = "" if value is None else f", {select} {value:.4f}"
+        with_value = "" if value is None else f", {select} {value:.4f}"
         owner._warn(
-            f"{name} was interrupted {info.interrupted}: the best pass so far, {state.passes}{worth}, is kept.",
+            f"{name} was interrupted {info.interrupted}: the best pass so far, {state.passes}{with_value}, is kept.",
             ConvergenceWarning,
         )
     return TrainingResult(which, state.best, state.passes, value)
 
 
 def _settings(learner: Learner) -> str:
+    """Return the settings of a learner as text, for messages."""
     return ", ".join(f"{name}={value!r}" for name, value in learner.chosen.items()) or "these settings"
 
 

@@ -37,12 +37,12 @@ class Network(NamedTuple):
 
     def scores(self, design: DesignMatrix, reproducible: bool = False) -> Floats:
         """Return the score of every row; `reproducible` scores do not depend on the other rows, and cost more."""
-        inner = design.reproducible_times(self.w) if reproducible else design.times(self.w)
+        units = design.reproducible_times(self.w) if reproducible else design.times(self.w)
         if not self.top.size:
-            return inner
-        inner += self.bias
-        np.tanh(inner, out=inner)
-        return reproducible_product(inner, self.top)
+            return units
+        units += self.bias
+        np.tanh(units, out=units)
+        return reproducible_product(units, self.top)
 
 
 class _ListBatch(NamedTuple):
@@ -57,7 +57,7 @@ class _ListBatch(NamedTuple):
     n_lists : int
         The number of lists.
     edges : tuple of int
-        The first list of every chunk, and the number of lists; empty if there is only one chunk.
+        The first list of every chunk, and the number of lists; empty if the loss needs all lists at once.
     """
 
     prepared: Any
@@ -165,24 +165,27 @@ class RankerObjective:
         return which[np.lexsort((which, mixed(self.lists.key[which] ^ pass_bits)))]
 
     def _batch_of(self, instances: Ints) -> _ListBatch:
-        for known, lists in self._batches:
+        """Return the lists of some instances, from the cache if the same array was passed before."""
+        for known, batch in self._batches:
             if known is instances:
-                return lists
-        lists = self._batch(np.sort(self._list_of[instances]))
-        self._batches.append((instances, lists))
-        return lists
+                return batch
+        batch = self._batch(np.sort(self._list_of[instances]))
+        self._batches.append((instances, batch))
+        return batch
 
     def _batch(self, which: Ints) -> _ListBatch:
+        """Return the lists with these numbers, in the form that the loss takes."""
         if len(which) == len(self.lists.key):
             return _ListBatch.of(self.owner._prepared(self.lists), None, len(which))
         graded, rows = self.lists.take(which)
         return _ListBatch.of(self.owner._prepared(graded), rows, len(which))
 
     def _single_list(self, number: int) -> tuple[_ListBatch, slice]:
+        """Return one list and its rows of the design matrix, from the cache if possible."""
         if number not in self._single_lists:
             first, last = self.lists.offsets[number : number + 2].tolist()
-            lists = self._batch(np.array([number]))
-            self._single_lists[number] = lists._replace(rows=None), slice(first, last)
+            batch = self._batch(np.array([number]))
+            self._single_lists[number] = batch._replace(rows=None), slice(first, last)
         return self._single_lists[number]
 
     def _value(

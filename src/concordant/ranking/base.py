@@ -115,8 +115,8 @@ _COMMON = """hidden : int
     select : str
         The metric that selects passes and penalties, in the papers' convention.
     cv : int or None
-        Number of folds of the cross-validation that is used without validation data. With None and a single penalty
-        nothing is held out, and training stops by `tol`.
+        Number of folds of the cross-validation that is used without validation data. None is 5 folds if there are
+        several penalties; with a single penalty nothing is held out, and training stops by `tol`.
     random_state : int
         Seed of the hidden layer, the order of instances in "sgd" and "adam", the folds, and of stochastic losses."""
 
@@ -420,19 +420,19 @@ class Ranker(Aggregator):
 
     def _expert_columns(self, votes: Votes, blocks: WeightBlocks) -> tuple[Floats, list[str]]:
         """Return the features made from the preferences, and the names of the columns."""
-        of_expert = blocks.of(votes, type(self).__name__, self.unknown_experts)
+        block_of_expert = blocks.block_of_expert(votes, type(self).__name__, self.unknown_experts)
         trained_on = TrainingSummary.from_record(self.__dict__.get("training_"))
         if votes.slots.n_slots == 0:
             # No rows, but the columns of the training data.
             return np.zeros((0, len(self.feature_names_) - len(self.item_features_))), []
         if self.expert_features == "svd":
             found = dense_triples(
-                singular_triples(votes, blocks, of_expert, self.transform, 1, self.missing, "mean", trained_on),
+                singular_triples(votes, blocks, block_of_expert, self.transform, 1, self.missing, "mean", trained_on),
                 votes.slots,
                 blocks,
             )
             return found.X, found.names.tolist()
-        rows = potentials(votes, blocks, of_expert, self.transform, missing=self.missing, trained_on=trained_on)
+        rows = potentials(votes, blocks, block_of_expert, self.transform, missing=self.missing, trained_on=trained_on)
         return dense_potentials(rows, blocks)
 
     def _fitted_columns(self, X: Floats, names: Texts | None, slots: Slots | None) -> Floats:
@@ -486,6 +486,7 @@ class Ranker(Aggregator):
         return ProductDesign(Z, self.products_, self.product_centre_, self.product_scale_, keep_first)
 
     def _score_matrix(self, X: Floats, slots: Slots | None) -> Floats:
+        """Return the score of every row; raise DataError if one overflows."""
         net = Network(self.coefficients_, self.bias_, self.top_, self.extra_)
         scaling = self._scaling()
         out = np.empty(len(X))
@@ -527,7 +528,7 @@ class Ranker(Aggregator):
             return ""
         blocks = WeightBlocks(self.experts_, self.shared_)
         return kind_shift(self, preferences) or depth_shift(
-            self, preferences, lambda: blocks.of(preferences, type(self).__name__, self.unknown_experts)
+            self, preferences, lambda: blocks.block_of_expert(preferences, type(self).__name__, self.unknown_experts)
         )
 
     def _contributions(
@@ -568,7 +569,7 @@ class Ranker(Aggregator):
             ]
         arrays = (self.coefficients_, self.centre_, self.scale_, self.mean_, self.bias_, self.top_, self.extra_)
         checks += [a.dtype == np.float64 for a in arrays]
-        # A fit gives a column with a smaller relative deviation the scale 0.
+        # A fit treats columns with a relative deviation below 1e-12 as constant, with the scale 0.
         checks.append(bool((np.abs(self.centre_ * self.scale_) <= 2e12).all()))
         if "experts_" in self.__dict__:
             width = columns - len(self.item_features_)
@@ -589,8 +590,8 @@ class Ranker(Aggregator):
         truth = match_labels(table, labels, name, unjudged=self.unjudged)
         if "experts_" in self.__dict__:
             blocks = WeightBlocks(self.experts_, self.shared_)
-            of_expert = blocks.of(preferences, name, self.unknown_experts)
-            self.training_ = TrainingSummary.of(preferences, of_expert, len(blocks), truth.instances).record()
+            block_of_expert = blocks.block_of_expert(preferences, name, self.unknown_experts)
+            self.training_ = TrainingSummary.of(preferences, block_of_expert, len(blocks), truth.instances).record()
         if self._ties_tell:
             truth = _with_ties(truth, table.slots)
         validation_part = self._validation_features(validation)

@@ -337,8 +337,8 @@ class LambdaRank(Ranker):
         if not gradient.any():
             raise DataError(
                 f"LambdaRank has nothing to learn from: {self.metric} is the same for every order of the items in all "
-                f"{len(lists.key)} usable instances. Labels count above 0 in ndcg and err, from 1 on in map, mrr and "
-                "p, and p@k asks for more than k items. Shift the labels, or choose another metric."
+                f"{len(lists.key)} usable instances. ndcg and err need labels above 0; map, mrr and p need labels of 1 "
+                "or more; p@k needs more than k items. Shift the labels, or choose another metric."
             )
 
     def _loss(self, score: Floats, lists: Any, gradient: Floats, extra: Floats, turn: int) -> tuple[float, Floats]:
