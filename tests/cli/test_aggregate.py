@@ -343,7 +343,7 @@ def counted(monkeypatch: pytest.MonkeyPatch, limit: int) -> list[bool]:
         seen.append(bool(options.get("collapse")))
         return plain(paths, **options)
 
-    monkeypatch.setattr(streaming, "LARGE", limit)
+    monkeypatch.setattr(streaming, "LARGE_FILE_BYTES", limit)
     monkeypatch.setitem(FORMATS.entries, "comparisons", replace(FORMATS["comparisons"], read=watched))
     return seen
 

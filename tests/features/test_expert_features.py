@@ -117,7 +117,7 @@ def test_shared_and_ignored_experts() -> None:
     got = dict(zip(p.items, potential_scores(p, blocks, of_expert, w, "binary"), strict=True))
     assert got == pytest.approx({"a": 1 / 3, "b": 10 / 3, "c": 0.0})
     with pytest.raises(DataError, match="'new'"):
-        expert_features.WeightBlocks(["x"], -1, frozenset({"y"})).of(p, "CRF")
+        expert_features.WeightBlocks(["x"], -1, frozenset({"y"})).block_of_expert(p, "CRF")
 
 
 def test_comparisons_count_wins_and_losses() -> None:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["aggregate_blocks", "can_collapse"]
 
 # Files of comparisons that need less memory than this many bytes are read in full, without collapsing.
-LARGE = 10**9
+LARGE_FILE_BYTES = 10**9
 
 
 def aggregate_blocks(
@@ -145,7 +145,7 @@ def can_collapse(
     if not method.counts_suffice(has_experts=False):
         return False
     try:
-        if memory_needed(path) < LARGE:
+        if memory_needed(path) < LARGE_FILE_BYTES:
             return False
         if not {"left", "right", "winner", "loser", "n_left"} & set(columns if isinstance(columns, dict) else ()):
             known = None if format in FILE_TYPES else format

@@ -2,7 +2,8 @@
 
 A loss is a pure function. It takes the scores in the order of the rows, overwrites `gradient`, and returns the sum of
 its values over the lists; smaller is better. The value of a list does not depend on the other lists. A loss with a
-parameter of its own takes it as `extra`, and overwrites `extra_gradient`. A new loss is one more such function.
+parameter of its own takes it as `extra`, and overwrites `extra_gradient`. The docstring of `logistic` describes the
+other arguments. A new loss is one more such function.
 
 Pairwise losses are sums over the pairs of a list in which i has a higher label than j, with δ = s_i − s_j; pairs of
 equal labels are left out. The models of ties, Davidson and Rao-Kupper, include them.
@@ -62,11 +63,6 @@ def hinge(score: Floats, lists: GradedLists, gradient: Floats) -> float:
     At δ = 1 the loss has no gradient, and the subgradient 0 is taken. Cost O(R log K) for K different labels: a sort by
     score, then two passes with a tree of counts by label.
 
-    Parameters
-    ----------
-    score, lists, gradient
-        As in `logistic`.
-
     References
     ----------
     Herbrich, Graepel and Obermayer, Large margin rank boundaries for ordinal regression, 2000. Joachims, Optimizing
@@ -92,11 +88,6 @@ def quadratic(score: Floats, lists: GradedLists, gradient: Floats) -> float:
     Differences above 1 cost as much as those below. Cost O(R): the counts, means and variances of the scores of each
     label suffice.
 
-    Parameters
-    ----------
-    score, lists, gradient
-        As in `logistic`.
-
     Examples
     --------
     >>> lists = GradedLists.of(np.array([1.0, 0.0, 0.0]), np.array([0, 3]))
@@ -115,11 +106,6 @@ def list_mle(score: Floats, lists: GradedLists, gradient: Floats) -> float:
     """Return the Plackett-Luce loss, −Σ_k [s_k − log Σ_{r ≥ k} e^s_r], and write its gradient.
 
     This is minus the log-likelihood. Lists count as rankings without ties, in the order of their rows. Cost O(R).
-
-    Parameters
-    ----------
-    score, lists, gradient
-        As in `logistic`.
 
     References
     ----------
@@ -143,11 +129,6 @@ def full_partitions(score: Floats, lists: GradedLists, gradient: Floats) -> floa
     minus the log-likelihood of the model over ordered partitions, without constants. The loss of a list of one block is
     0. Cost O(R).
 
-    Parameters
-    ----------
-    score, lists, gradient
-        As in `logistic`.
-
     References
     ----------
     Truyen, Phung and Venkatesh, Probabilistic models over ordered partitions with applications in document ranking and
@@ -167,17 +148,8 @@ def full_partitions(score: Floats, lists: GradedLists, gradient: Floats) -> floa
 def davidson(score: Floats, lists: GradedLists, gradient: Floats, extra: Floats, extra_gradient: Floats) -> float:
     """Return minus the log-likelihood of Davidson's model over all pairs, ties included, and write its gradients.
 
-    The probabilities of a win, a loss and a tie of i and j are proportional to e^(δ/2), e^(−δ/2) and ν = e^β. Cost
-    O(R m) for lists of m rows.
-
-    Parameters
-    ----------
-    score, lists, gradient
-        As in `logistic`.
-    extra : float64[1]
-        β.
-    extra_gradient : float64[1]
-        Overwritten with ∂ loss / ∂ β.
+    The probabilities of a win, a loss and a tie of i and j are proportional to e^(δ/2), e^(−δ/2) and ν = e^β, with
+    β = extra[0]. Cost O(R m) for lists of m rows.
 
     References
     ----------
@@ -200,17 +172,8 @@ def davidson(score: Floats, lists: GradedLists, gradient: Floats, extra: Floats,
 def rao_kupper(score: Floats, lists: GradedLists, gradient: Floats, extra: Floats, extra_gradient: Floats) -> float:
     """Return minus the log-likelihood of the Rao-Kupper model over all pairs, ties included, and write its gradients.
 
-    With φ = e^s and θ = 1 + e^α, the probability that i wins is φ_i / (φ_i + θ φ_j), and that of a tie is
+    With φ = e^s and θ = 1 + e^α, α = extra[0], the probability that i wins is φ_i / (φ_i + θ φ_j), and that of a tie is
     (θ² − 1) φ_i φ_j / [(φ_i + θ φ_j) (θ φ_i + φ_j)]. Cost O(R m) for lists of m rows.
-
-    Parameters
-    ----------
-    score, lists, gradient
-        As in `logistic`.
-    extra : float64[1]
-        α.
-    extra_gradient : float64[1]
-        Overwritten with ∂ loss / ∂ α.
 
     References
     ----------

@@ -208,12 +208,8 @@ def general_partitions(score: Floats, lists: GradedLists, gradient: Floats) -> f
 
     The loss is Σ_k [log Σ_{S ⊆ R_k} exp(mean of s over S) − mean of s over X_k], with X_k the blocks of equal labels
     and R_k the items that remain. The last block counts too, since it could have been split. The gradient of a stage is
-    E[1(i in S)/|S|] − 1(i in X)/|X|. Both are exact; a stage of N items costs about O(N^1.5).
-
-    Parameters
-    ----------
-    score, lists, gradient
-        As in `losses.logistic`.
+    E[1(i in S)/|S|] − 1(i in X)/|X|. Both are exact; a stage of N items costs about O(N^1.5). Arguments as in
+    `losses.logistic`.
 
     Examples
     --------

@@ -20,7 +20,7 @@ __all__ = ["SelectedProducts", "ProductDesign", "select_products"]
 
 # Rows of a block in products of matrices.
 _BLOCK = 1 << 13
-# Computing a product takes as long as this many terms of a quadratic form by BLAS (measured).
+# Computing a product takes as long as this many terms of a quadratic form by BLAS.
 _PRODUCT_COST = 48
 # The same for quadratic forms that are computed reproducibly, row by row.
 _REPRODUCIBLE_COST = 10
