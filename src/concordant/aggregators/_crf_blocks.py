@@ -248,7 +248,7 @@ def _labelled_votes(block: Preferences, owner: CRF, labels: Labels) -> _Labelled
         return _LabelledVotes(None, np.zeros(0), none, lists, speaks, -np.inf, counts | {"items": block.n_slots})
     votes = block[shared]
     own = labels[np.array([known[q] for q in shared], dtype=np.int64)]
-    truth = match_labels(votes, own, type(owner).__name__, unjudged=owner.unjudged, usable=False)
+    truth = match_labels(votes, own, type(owner).__name__, unjudged=owner.unjudged, require_usable=False)
     highest = float(np.nanmax(truth.label)) if not np.isnan(truth.label).all() else -np.inf
     return _LabelledVotes(votes, truth.label, truth.instances, lists, speaks, highest, truth.counts)
 

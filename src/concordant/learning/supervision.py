@@ -58,7 +58,7 @@ class MatchedLabels(NamedTuple):
 
 
 def match_labels(
-    votes: Container, labels: Labels | None, owner: str, *, unjudged: str = "zero", usable: bool = True
+    votes: Container, labels: Labels | None, owner: str, *, unjudged: str = "zero", require_usable: bool = True
 ) -> MatchedLabels:
     """Return the labels by slot of the votes, matched by the ids of instances and items.
 
@@ -72,7 +72,7 @@ def match_labels(
         Name of the method, for messages.
     unjudged : {"zero", "drop"}
         Whether an item without a label, in an instance that has labels, counts as labelled 0 or is left out.
-    usable : bool
+    require_usable : bool
         Whether to raise DataError if there is no usable instance.
 
     Examples
@@ -114,7 +114,7 @@ def match_labels(
         "unjudged": int((labelled[slots.instance] & ~judged).sum()),
         "elsewhere": int((~np.isnan(labels.label)).sum()) - int(judged.sum()),
     }
-    if usable and not len(informative):
+    if require_usable and not len(informative):
         raise DataError(_why_unusable(votes, counts, owner, unjudged))
     return MatchedLabels(label, informative, counts)
 
@@ -276,7 +276,7 @@ class ValidationMetric:
         from concordant.metrics.ranking import RankedLabels, convention_named, parse_metric
 
         self.metric = parse_metric(metric)
-        self._rule = convention_named(convention)
+        self._convention = convention_named(convention)
         self._rel = rel
         slots: Slots = votes.slots
         label = labels.align(votes).label
@@ -328,7 +328,7 @@ class ValidationMetric:
         _, position, label = self._hits.placed(score, self._slots)
         judged = partial(self._place_judged, score)
         ranked = replace(self._ranked, position=position, label=label, find_judged=judged)
-        return self.metric.compute(ranked, self._rule, self._rel)
+        return self.metric.compute(ranked, self._convention, self._rel)
 
     def _place_judged(self, score: Floats) -> Judged:
         """Return the positions of the judged items."""

@@ -189,7 +189,7 @@ def make_folds(preferences: Any, labels: Any, folds: Any, random_state: int, own
     else:
         preferences, labels = check_data(preferences, labels, owner)
         # Raise for ids that do not match, before each fold complains that it has no labels.
-        match_labels(preferences, labels, owner, usable=False)
+        match_labels(preferences, labels, owner, require_usable=False)
         splits = _split_instances(preferences, labels, folds, random_state, owner)
         all_folds = [_fold_data(preferences, labels, split) for split in splits]
     for number, fold_data in enumerate(all_folds, start=1):

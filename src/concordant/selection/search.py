@@ -306,7 +306,7 @@ class Search(Aggregator):
     def _fit(self, preferences: Data, labels: Labels | None, validation: Any, features: Features | None) -> None:
         owner = type(self).__name__
         preferences, truth = check_data(preferences, labels, owner)
-        counts = match_labels(preferences, truth, owner, usable=False).counts
+        counts = match_labels(preferences, truth, owner, require_usable=False).counts
         candidates = self._candidates()
         given, theirs = _validation(validation, owner)
         if theirs is not None and features is not None:
