@@ -168,7 +168,7 @@ def warn(message: str, category: type[ConcordantWarning] = ConcordantWarning, *s
     while frame.f_back is not None and frame.f_globals.get("__name__", "").split(".")[0] == "concordant":
         frame = frame.f_back
         depth += 1
-    warnings.warn(category(message).advising(*settings), stacklevel=depth)
+    warnings.warn(category(message).advising(*settings), category, stacklevel=depth)
 
 
 class DataError(ConcordantError, ValueError):
