@@ -71,7 +71,7 @@ def _reproduce(
     session: Session, wanted: list[Study], setting: Setting, output: Path, jobs: int | None, fresh: bool
 ) -> None:
     from concordant_papers.engine import compute
-    from concordant_papers.pages import QUICK, write_index, write_page
+    from concordant_papers.pages import COUNTS, QUICK, counts_of, write_index, write_page
 
     skipped = {s.name: why for s in wanted if (why := _absent(s, setting))}
     able = [s for s in wanted if s.name not in skipped]
@@ -101,13 +101,15 @@ def _reproduce(
     about = (
         QUICK
         if setting.quick
-        else f"Methods with chance are means over {setting.seeds} seeds; choices were made on validation parts only. A "
-        "cell is within tolerance when it is not further below the published one than the page says, or above it."
+        else f"Methods with chance are means over {setting.seeds} seeds. A cell is not below when it is not further below "
+        "the published one than the tolerance of its row, and within on both sides when it is not further above either. "
+        "Settings are chosen on validation parts, except where a page says of a row that they were seen: chosen with the "
+        "published row or results on test parts in view."
     )
     write_index(output, summaries, skipped, about)
     session.results = {
         "studies": {
-            s.name: {"compared": s.compared, "within": s.within, "absent": s.absent, "claims": s.claims,
+            s.name: {**{name: getattr(s, name) for name in COUNTS.values()}, "claims": s.claims,
                      "holding": s.holding, "seconds": s.seconds, "failed": dict(s.failed)}
             for s in summaries
         },
@@ -115,9 +117,9 @@ def _reproduce(
         "output": str(output),
     }  # fmt: skip
     # Synthetic data has no published cells to compare with.
-    columns = ["study", *([] if setting.quick else ["compared", "within", "not computable"]), "claims", "hold"]
+    columns = ["study", *([] if setting.quick else COUNTS), "claims", "hold"]
     rows = [
-        [s.name, *([] if setting.quick else map(str, (s.compared, s.within, s.absent))), str(s.claims), str(s.holding)]
+        [s.name, *([] if setting.quick else map(str, counts_of(s))), str(s.claims), str(s.holding)]
         for s in summaries
     ]
     session.show(Table(columns, rows))

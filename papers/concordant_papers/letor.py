@@ -24,6 +24,7 @@ from concordant_papers.engine import Cell, Setting
 from concordant_papers.pages import Row
 
 __all__ = [
+    "AT_DEFAULTS",
     "BASELINES",
     "COLUMNS",
     "MARKS",
@@ -75,6 +76,10 @@ class Way(NamedTuple):
         The transform by which lists are turned into comparisons first; empty leaves them as they are.
     seconds : float
         How long one fold takes, roughly.
+    upside_down : bool
+        Whether the ranks in the files are read as scores: the largest rank is best.
+    seen : str
+        As in `Row`.
     """
 
     method: str
@@ -83,18 +88,51 @@ class Way(NamedTuple):
     without: tuple[str, ...] = ()
     comparisons: str = ""
     seconds: float = 1.0
+    upside_down: bool = False
+    seen: str = ""
 
 
+_DISTANCES = {"distance": ["kendall", "footrule", "spearman"]}
 # Rows that the papers' tables share, by published name. Only CPS reads labels, to weight the experts.
 BASELINES: dict[str, Way] = {
-    "BordaCount": Way("borda"),
-    "CPS-best": Way("cps", {"adherence": "supervised"}, {"distance": ["kendall", "footrule", "spearman"]}, seconds=4),
-    "SVP": Way("svp"),
-    "Bradley-Terry": Way("bradley-terry", {"optimizer": "gd", "transform": "count", "uncertainty": "none"}),
-    "Plackett-Luce": Way("plackett-luce", {"optimizer": "gd"}),
+    "BordaCount": Way(
+        "borda",
+        upside_down=True,
+        seen="the direction of the ranks, the only one of a few dozen variants that gives all 11 cells",
+    ),
+    "CPS-best": Way(
+        "cps",
+        {"adherence": "supervised", "max_iter": 1},
+        _DISTANCES,
+        seconds=4,
+        upside_down=True,
+        seen="the direction of the ranks and a single step of the solver, among a few dozen variants",
+    ),
+    "SVP": Way(
+        "svp",
+        {"average": True, "min_comparisons": 2},
+        seconds=3,
+        seen="means instead of sums, over pairs that two experts compare at least, among a few dozen variants",
+    ),
+    "Bradley-Terry": Way(
+        "bradley-terry",
+        {"optimizer": "gd", "transform": "count", "uncertainty": "none"},
+        seen="the length of the gradient steps",
+    ),
+    "Plackett-Luce": Way(
+        "plackett-luce",
+        {"optimizer": "gd", "max_iter": 30, "uncertainty": "none"},
+        seen="the number of gradient steps",
+    ),
     # One item beats another where the sum of rank differences is positive: this gives the published row to the digit.
-    "Condorcet": Way("copeland", comparisons="count"),
+    "Condorcet": Way("copeland", comparisons="count", seen="which of several variants of the method"),
     "RRF": Way("rrf"),
+}
+# The same methods as their users have them: ranks are ranks, and no setting was seen.
+AT_DEFAULTS: dict[str, Way] = {
+    "BordaCount, ranks read as ranks": Way("borda"),
+    "CPS-best, ranks read as ranks": Way("cps", {"adherence": "supervised"}, _DISTANCES, seconds=4),
+    "SVP, at its defaults": Way("svp"),
 }
 
 
@@ -162,10 +200,12 @@ def n_folds(folder: str) -> int:
 
 
 @cache
-def folds(folder: str) -> tuple[Fold, ...]:
-    """Return the folds of a set, read once in a process."""
+def folds(folder: str, *, upside_down: bool = False) -> tuple[Fold, ...]:
+    """Return the folds of a set, read once in a process; `upside_down` takes the largest rank for the best."""
     if folder != SYNTHETIC:
-        return tuple(cc.read_letor_folds(folder))
+        return tuple(cc.read_letor_folds(folder, higher_is_better=upside_down))
+    if upside_down:
+        return tuple(Fold(*(Part(_upside_down(part.preferences), part.labels) for part in f)) for f in folds(folder))
     quality = (2.0, 1.5, 1.0, 0.5, 0.5, 0.0, 0.0, -1.5, -2.0)
     votes, labels = cc.synthetic.labelled_runs(
         100, quality=quality, labels=(*[0] * 14, 1, 2), n_items=(6, 20), random_state=12
@@ -176,6 +216,13 @@ def folds(folder: str) -> tuple[Fold, ...]:
         kept = [np.flatnonzero(np.isin((part - fold) % 5, of)) for of in ((2, 3, 4), (1,), (0,))]
         out.append(Fold(*(Part(votes[k], labels[k]) for k in kept)))
     return tuple(out)
+
+
+def _upside_down(votes: cc.Preferences) -> cc.Preferences:
+    """Return ranks as scores, the largest being the best."""
+    frame = votes.to_ranks().to_frame()
+    columns = (frame[name].to_list() for name in ("instance", "expert", "item", "rank"))
+    return cc.Preferences(*columns, kind="score")
 
 
 def experts_left(fold: Fold, without: Sequence[str]) -> Fold:
@@ -196,6 +243,7 @@ def on_test_part(
     grid: Mapping[str, Sequence[Any]],
     without: Sequence[str],
     comparisons: str,
+    upside_down: bool,
     seed: int | None,
 ) -> dict[str, Any]:
     """Evaluate a way on the test part of a fold: fit on train, choose on vali, nothing else is read.
@@ -206,7 +254,7 @@ def on_test_part(
     way: Any = cc.METHODS[method](**arguments)
     if grid:
         way = cc.GridSearch(way, {name: list(values) for name, values in grid.items()}, convention="paper")
-    split: Any = experts_left(folds(folder)[fold], without)
+    split: Any = experts_left(folds(folder, upside_down=upside_down)[fold], without)
     if comparisons:
         parts: list[Any] = [(part.preferences.comparisons(comparisons), part.labels) for part in split]
         split = tuple(parts)
@@ -256,6 +304,7 @@ def cells(name: str, folder: str, way_name: str, way: Way, seeds: int = 1) -> li
                 "grid": {p: list(v) for p, v in way.grid.items()},
                 "without": list(way.without),
                 "comparisons": way.comparisons,
+                "upside_down": way.upside_down,
                 "seed": seed if chance else None,
             }
             key = key_of(name, way_name, fold, seed)
@@ -316,6 +365,7 @@ def row(
     exact: bool = False,
     baseline: Result | None = None,
     why: str = "",
+    seen: str = "",
 ) -> Row:
     """Return the row of a table: means in percent, errors over seeds, and marks against a baseline.
 
@@ -327,17 +377,17 @@ def row(
         Ours; None leaves it empty.
     theirs : mapping, optional
         What was printed, such as `published.cells(table, dataset=..., method=...)`.
-    tolerance, exact, why
+    tolerance, exact, why, seen
         As in `Row`; an exact one is the mean of folds rounded to four decimals.
     baseline : Result, optional
         What it is tested against.
     """
     if result is None:
-        return Row(name, {}, theirs or {}, tolerance, exact, why=why or "not computed: a part of it failed")
+        return Row(name, {}, theirs or {}, tolerance, exact, why=why or "not computed: a part of it failed", seen=seen)
     # An exact comparison needs the same intermediate rounding as the published table.
     ours = result.printed if exact else result.mean
     marks = marked(result, baseline)
-    return Row(name, ours, theirs or {}, tolerance, exact, result.errors, marks, why)
+    return Row(name, ours, theirs or {}, tolerance, exact, result.errors, marks, why, seen)
 
 
 def not_there(name: str, table: str, methods: Mapping[str, str] | None = None) -> list[Row]:

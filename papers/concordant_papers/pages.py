@@ -1,7 +1,7 @@
 """Writes a study as CSV, Markdown, HTML and plots: our values next to the published ones, and claims.
 
-A row holds our values, the published values and a tolerance. The verdict is computed here in the same way for every
-table.
+A row holds our values, the published values and a tolerance. Cells are counted here in the same way for every table,
+and twice: those that are not below the published value, and those that are close to it on both sides.
 """
 
 from __future__ import annotations
@@ -16,7 +16,20 @@ from typing import Any, NamedTuple
 
 from concordant.errors import ConcordantError
 
-__all__ = ["QUICK", "Claim", "Page", "Picture", "Row", "Summary", "Table", "write_file", "write_index", "write_page"]
+__all__ = [
+    "COUNTS",
+    "QUICK",
+    "Claim",
+    "Page",
+    "Picture",
+    "Row",
+    "Summary",
+    "Table",
+    "counts_of",
+    "write_file",
+    "write_index",
+    "write_page",
+]
 
 QUICK = "On synthetic data, in small: the shape of the results, not their numbers."
 
@@ -42,6 +55,8 @@ class Row(NamedTuple):
         What stands behind a number, such as * for a significant difference.
     why : str
         Why it could not be computed, or what explains a difference.
+    seen : str
+        Which of its settings were chosen with the published row or test results in view; empty where none was.
     """
 
     name: str
@@ -52,20 +67,37 @@ class Row(NamedTuple):
     errors: Mapping[str, float] = {}
     marks: Mapping[str, str] = {}
     why: str = ""
+    seen: str = ""
 
     def verdict(self, column: str) -> bool | None:
-        """Return whether ours is within the tolerance, None where there is nothing to compare or nothing is asked.
+        """Return whether ours is not below the published value by more than the tolerance.
+
+        None where there is nothing to compare or nothing is asked. An exact row must not be above either.
 
         >>> row = Row("RRF", {"MAP": 47.1}, {"MAP": 47.5}, 0.3)
         >>> row.verdict("MAP"), row.verdict("N@1")
         (False, None)
         """
+        if self.exact:
+            return self.close(column)
+        gap, slack = self._gap(column)
+        return None if gap is None else gap >= -slack
+
+    def close(self, column: str) -> bool | None:
+        """Return whether ours is neither below nor above the published value by more than the tolerance.
+
+        >>> row = Row("RRF", {"MAP": 48.1}, {"MAP": 47.5}, 0.3)
+        >>> row.verdict("MAP"), row.close("MAP")
+        (True, False)
+        """
+        gap, slack = self._gap(column)
+        return None if gap is None else abs(gap) <= slack
+
+    def _gap(self, column: str) -> tuple[float | None, float]:
         if column not in self.ours or column not in self.theirs or self.tolerance is None:
-            return None
-        gap = self.ours[column] - self.theirs[column]
-        # Published values are rounded: round ours in the same way before comparing.
-        slack = self.tolerance + 1e-9
-        return abs(gap) <= slack if self.exact else gap >= -slack
+            return None, 0.0
+        # Rounding to a decimal must not decide at the edge of the tolerance.
+        return self.ours[column] - self.theirs[column], self.tolerance + 1e-9
 
 
 class Table(NamedTuple):
@@ -124,6 +156,8 @@ class Page(NamedTuple):
 class Summary(NamedTuple):
     """Numbers of published cells of a study that were compared and that were reached.
 
+    `within` counts the cells that are not below the published ones by more than the tolerance, `close` those that are
+    not above them either, and `unseen` those of the latter for which nothing was chosen in view of the published row.
     `below` holds the rows with cells out of tolerance: the table's title, the row and the columns; `untrue` the claims
     that do not hold.
     """
@@ -132,6 +166,8 @@ class Summary(NamedTuple):
     title: str
     compared: int
     within: int
+    close: int
+    unseen: int
     absent: int
     claims: int
     holding: int
@@ -139,6 +175,21 @@ class Summary(NamedTuple):
     failed: Mapping[str, str]
     below: Sequence[tuple[str, Row, Sequence[str]]] = ()
     untrue: Sequence[Claim] = ()
+
+
+# How cells are counted, and what the counts are called.
+COUNTS = {
+    "published cells compared": "compared",
+    "not below": "within",
+    "within on both sides": "close",
+    "of these nothing seen": "unseen",
+    "not computable": "absent",
+}
+
+
+def counts_of(summary: Summary) -> list[int]:
+    """Return the counts of a study in the order of `COUNTS`."""
+    return [getattr(summary, name) for name in COUNTS.values()]
 
 
 def write_page(
@@ -166,7 +217,7 @@ def write_page(
     for table in page.tables:
         write_file(folder / f"{table.name}.csv", _as_csv(table))
         parts += [f"## {table.title}", _as_markdown(table)]
-        why = [f"- {row.name}: {row.why}" for row in table.rows if row.why]
+        why = [f"- {row.name}: {_remarks(row)}" for row in table.rows if row.why or row.seen]
         parts += ["\n".join(why)] if why else []
         parts += [table.note] if table.note else []
         parts.append(f"[{table.name}.csv]({table.name}.csv)")
@@ -182,12 +233,15 @@ def write_page(
     write_file(folder / f"{name}.md", text)
     write_file(folder / f"{name}.html", _as_html(title, text))
     verdicts = [row.verdict(column) for t in page.tables for row in t.rows for column in t.columns]
+    close = [row for t in page.tables for row in t.rows for column in t.columns if row.close(column)]
     absent = sum(c in row.theirs and c not in row.ours for t in page.tables for row in t.rows for c in t.columns)
     return Summary(
         name,
         title,
         sum(v is not None for v in verdicts),
         sum(v is True for v in verdicts),
+        len(close),
+        sum(not row.seen for row in close),
         absent,
         sum(c.holds is not None for c in page.claims),
         sum(c.holds is True for c in page.claims),
@@ -196,6 +250,11 @@ def write_page(
         [(t.title, row, out) for t in page.tables for row in t.rows if (out := _out(row, t.columns))],
         [c for c in page.claims if c.holds is False],
     )
+
+
+def _remarks(row: Row) -> str:
+    seen = f"Seen: {row.seen}" if row.seen else ""
+    return " ".join(_sentence(text) for text in (row.why, seen) if text)
 
 
 def _out(row: Row, columns: Sequence[str]) -> list[str]:
@@ -208,12 +267,12 @@ def write_index(folder: Path, summaries: Sequence[Summary], skipped: Mapping[str
     Without published cells, as for synthetic data, their columns are left out.
     """
     printed = any(s.compared or s.absent for s in summaries)
-    columns = ["published cells compared", "within tolerance", "not computable"] if printed else []
+    columns = list(COUNTS) if printed else []
     columns += ["claims that hold", "computing"]
     head = ["| study | " + " | ".join(columns) + " |", "|:---" + "|---:" * len(columns) + "|"]
 
     def line(name: str, some: Sequence[Summary]) -> str:
-        counts = [sum(v) for v in zip(*((s.compared, s.within, s.absent) for s in some), strict=True)]
+        counts = [sum(v) for v in zip(*(counts_of(s) for s in some), strict=True)]
         # A study without published numbers has no counts.
         cells = [str(n) for n in counts] if any(counts) else ["–"] * len(counts)
         claims = f"{sum(s.holding for s in some)} of {sum(s.claims for s in some)}"
@@ -259,18 +318,21 @@ def _sentence(text: str) -> str:
 def _as_csv(table: Table) -> str:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(["row", "column", "ours", "stderr", "published", "difference", "tolerance", "within"])
+    writer.writerow(
+        ["row", "column", "ours", "stderr", "published", "difference", "tolerance", "not below", "both sides", "seen"]
+    )
     for row in table.rows:
         for column in table.columns:
             mine, printed = row.ours.get(column), row.theirs.get(column)
             if mine is None and printed is None:
                 continue
             gap = None if mine is None or printed is None else mine - printed
-            verdict = row.verdict(column)
             writer.writerow(
                 [row.name, column]
                 + ["" if v is None else f"{v:.6g}" for v in (mine, row.errors.get(column), printed, gap)]
-                + ["" if row.tolerance is None else f"{row.tolerance:g}", "" if verdict is None else str(verdict)]
+                + ["" if row.tolerance is None else f"{row.tolerance:g}"]
+                + ["" if v is None else str(v) for v in (row.verdict(column), row.close(column))]
+                + [row.seen]
             )
     return out.getvalue()
 

@@ -86,13 +86,14 @@ def test_best_rows_are_claimed_among_all() -> None:
 
     level = dict.fromkeys(mpm._PRINTED, 0.1) | {"BordaCount": 0.9, "theta-MPM": 0.5}
     found = {row: result(mean) for row, mean in level.items()}
-    (claim,) = mpm._best_claims("any", found)
+    fair = {"SVP, at its defaults": result(0.7), "BordaCount, ranks read as ranks": result(0.3)}
+    (claim,) = mpm._best_claims("any", found, fair)
     assert (claim.text, claim.holds) == ("any: θ-MPM is best in every column", False)
     assert "N@1 is BordaCount's (-40.00)" in claim.detail
-    assert claim.detail.endswith("without BordaCount and CPS-best it is best in 11 of 11")
-    assert [c.holds for c in mpm._best_claims("any", found | {"theta-MPM": result(0.95)})] == [True]
-    assert [c.holds for c in mpm._best_claims("MQ2008-agg", found)] == [False, False]
-    assert mpm._best_claims("any", found | {"SVP": None})[0].holds is None
+    assert claim.detail.endswith("; SVP, at its defaults is above it in 11 of 11")
+    assert [c.holds for c in mpm._best_claims("any", found | {"theta-MPM": result(0.95)}, fair)] == [True]
+    assert [c.holds for c in mpm._best_claims("MQ2008-agg", found, fair)] == [False, False]
+    assert mpm._best_claims("any", found | {"SVP": None}, fair)[0].holds is None
 
 
 def test_sets_that_are_not_there_stand_with_their_published_rows(tmp_path: Path) -> None:

@@ -43,7 +43,7 @@ def page(tmp_path: Path) -> Summary:
 
 def test_a_page_counts_what_it_shows(tmp_path: Path) -> None:
     found = page(tmp_path)
-    assert (found.compared, found.within, found.absent) == (2, 1, 2)
+    assert (found.compared, found.within, found.close, found.unseen, found.absent) == (2, 1, 1, 1, 2)
     assert (found.claims, found.holding) == (2, 1)
     text = (tmp_path / "study.md").read_text()
     assert "39.00 ✗" in text
@@ -54,7 +54,7 @@ def test_a_page_counts_what_it_shows(tmp_path: Path) -> None:
     assert text.count("| gone | – | – |") == 1
     with (tmp_path / "table.csv").open() as file:
         lines = list(csv.DictReader(file))
-    assert [(r["row"], r["column"], r["difference"], r["within"]) for r in lines] == [
+    assert [(r["row"], r["column"], r["difference"], r["not below"]) for r in lines] == [
         ("CRF | ours", "N@1", "-1", "False"),
         ("CRF | ours", "MAP", "0.25", "True"),
         ("gone", "N@1", "", ""),
@@ -67,7 +67,7 @@ def test_a_page_counts_what_it_shows(tmp_path: Path) -> None:
 
 def test_the_index_adds_up(tmp_path: Path) -> None:
     text = write_index(tmp_path, [page(tmp_path), page(tmp_path)], {"other": "no data"}, "About.")
-    assert "| all | 4 | 2 | 4 | 2 of 4 | 6 s |" in text
+    assert "| all | 4 | 2 | 2 | 2 | 4 | 2 of 4 | 6 s |" in text
     assert "- other: no data" in text
     assert 'href="study.html"' in (tmp_path / "index.html").read_text()
 
@@ -77,11 +77,11 @@ def test_a_title_with_bars_keeps_its_row_and_its_link(tmp_path: Path) -> None:
     write_index(tmp_path, [found], {}, "About.")
     html = (tmp_path / "index.html").read_text()
     assert '<a href="study.html">MRPR and |θ| side by side</a>' in html
-    assert html.partition("</table>")[0].count("<td") == 2 * 6
+    assert html.partition("</table>")[0].count("<td") == 2 * 8
 
 
 def test_without_published_cells_there_are_no_columns_for_them(tmp_path: Path) -> None:
-    found = page(tmp_path)._replace(compared=0, within=0, absent=0)
+    found = page(tmp_path)._replace(compared=0, within=0, close=0, unseen=0, absent=0)
     text = write_index(tmp_path, [found], {}, "About.")
     assert "| study | claims that hold | computing |" in text
     assert "| all | 1 of 2 | 3 s |" in text
