@@ -101,10 +101,10 @@ def _reproduce(
     about = (
         QUICK
         if setting.quick
-        else f"Methods with chance are means over {setting.seeds} seeds. A cell is not below when it is not further below "
-        "the published one than the tolerance of its row, and within on both sides when it is not further above either. "
-        "Settings are chosen on validation parts, except where a page says of a row that they were seen: chosen with the "
-        "published row or results on test parts in view."
+        else f"Methods with chance are means over {setting.seeds} seeds. A cell counts as not below where ours is at "
+        "least the published value less the tolerance of its row, and as within on both sides where it is not above "
+        "it by more than the tolerance either. Settings are chosen on validation parts, except where a page says of a "
+        "row that they were seen: chosen with the published row or results on test parts in view."
     )
     write_index(output, summaries, skipped, about)
     session.results = {
@@ -119,8 +119,7 @@ def _reproduce(
     # Synthetic data has no published cells to compare with.
     columns = ["study", *([] if setting.quick else COUNTS), "claims", "hold"]
     rows = [
-        [s.name, *([] if setting.quick else map(str, counts_of(s))), str(s.claims), str(s.holding)]
-        for s in summaries
+        [s.name, *([] if setting.quick else map(str, counts_of(s))), str(s.claims), str(s.holding)] for s in summaries
     ]
     session.show(Table(columns, rows))
     if setting.quick:

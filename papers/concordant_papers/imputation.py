@@ -170,11 +170,14 @@ def neighbours(
     among: str = "raters",
     significance: int | None = 50,
     least: int = 2,
+    measure: str = "pearson",
+    centred: bool = True,
+    fewest: int = 1,
 ) -> Floats:
     """Return the ratings completed from users who rate alike, between 1 and 5.
 
     r̂_ui = mean_u + Σ_v w_uv (r_vi − mean_v) / Σ_v w_uv, over the users v who rated film i and agree with u (positive
-    correlation w). A user without any such neighbour is expected to give their own mean.
+    similarity w). A user without any such neighbour is expected to give their own mean.
 
     Parameters
     ----------
@@ -190,10 +193,17 @@ def neighbours(
         Correlations over fewer common films than this are multiplied by their share of it; None leaves them alone.
     least : int
         The fewest films two users must have in common.
+    measure : {"pearson", "cosine"}
+        The similarity: Pearson's correlation over common films, or the cosine of the ratings of all films, a missing
+        one being 0.
+    centred : bool
+        Whether the distances of ratings to the users' means are averaged, or the ratings themselves.
+    fewest : int
+        A film that fewer neighbours rated gets the mean of all ratings.
 
     Notes
     -----
-    Cost O(users² · films) for the correlations, and O(users · ratings) for the films.
+    Cost O(users² · films) for the similarities, and O(users · ratings) for the films.
 
     References
     ----------
@@ -210,24 +220,31 @@ def neighbours(
     """
     if among not in ("raters", "all"):
         raise ParameterError.invalid("among", "neighbours", "'raters' or 'all'", among)
+    if measure not in ("pearson", "cosine"):
+        raise ParameterError.invalid("measure", "neighbours", "'pearson' or 'cosine'", measure)
     known = table(preferences)
     weight, common = similarity(preferences, least=least)
+    if measure == "cosine":
+        weight = np.where(common >= least, _cosine(np.nan_to_num(known)), 0.0)
     weight = np.maximum(weight, 0.0)
     if significance is not None:
         weight *= np.minimum(common / significance, 1.0)
     mean = _user_means(known)
     there = ~np.isnan(known)
-    off = np.where(there, known - mean[:, None], 0.0)
+    off = np.where(there, known - mean[:, None] if centred else known, 0.0)
     if nearest is None or among == "all":
         weight = weight if nearest is None else _nearest(weight, nearest)
-        move, norm = weight @ off, weight @ there
+        move, norm, number = weight @ off, weight @ there, (weight > 0).astype(np.float64) @ there
     else:
-        move, norm = np.zeros_like(off), np.zeros_like(off)
+        move, norm, number = np.zeros_like(off), np.zeros_like(off), np.zeros_like(off)
         for film in range(known.shape[1]):
             raters = np.flatnonzero(there[:, film])
             w = _nearest(weight[:, raters], nearest)
-            move[:, film], norm[:, film] = w @ off[raters, film], w.sum(axis=1)
-    guess = mean[:, None] + np.divide(move, norm, out=np.zeros_like(move), where=norm > 0)
+            move[:, film], norm[:, film], number[:, film] = w @ off[raters, film], w.sum(axis=1), (w > 0).sum(axis=1)
+    own, base = np.broadcast_to(mean[:, None], known.shape), mean[:, None] if centred else 0.0
+    guess = np.where(norm > 0, base + np.divide(move, norm, out=np.zeros_like(move), where=norm > 0), own)
+    if fewest > 1 and there.any():
+        guess = np.where(number < fewest, float(known[there].mean()), guess)
     return np.where(there, known, np.clip(guess, LOWEST, HIGHEST))
 
 
@@ -253,6 +270,15 @@ def fill_in(preferences: cc.Preferences, completed: Floats) -> cc.Preferences:
         np.ascontiguousarray(completed, dtype=np.float64).reshape(-1).copy(),
         kind="rating",
     )
+
+
+def _cosine(rows: Floats) -> Floats:
+    """Return the cosine of the angle between every two rows; 0 for a row with itself, and for rows of zeros."""
+    norm = np.linalg.norm(rows, axis=1)
+    norm[norm == 0] = 1.0
+    out: Floats = rows @ rows.T / np.outer(norm, norm)
+    np.fill_diagonal(out, 0.0)
+    return out
 
 
 def _nearest(weight: Floats, nearest: int) -> Floats:

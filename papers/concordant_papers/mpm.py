@@ -82,7 +82,7 @@ def _page_unsupervised(setting: Setting, values: Mapping[str, Any]) -> Page:
         found = {row: letor.gathered(values, name, folder, row) for row in _PRINTED | _MORE}
         baseline = found["theta-MPM"]
         rows = []
-        for method in _PRINTED:
+        for method, way in _PRINTED.items():
             theirs = published.cells(TABLE_1, dataset=name, method=method)
             rows.append(
                 letor.row(
@@ -93,14 +93,12 @@ def _page_unsupervised(setting: Setting, values: Mapping[str, Any]) -> Page:
                     baseline=None if method == "theta-MPM" else baseline,
                     exact=method == "BordaCount",
                     why=_why(found[method], theirs, _EXPLAINED.get(method, "")),
-                    seen=_PRINTED[method].seen,
+                    seen=way.seen,
                 )
             )
         rrf = published.cells(TABLE_5, dataset=name, method="RRF")
         rows.append(letor.row("RRF", found["RRF"], theirs=rrf, tolerance=0.005, exact=True, baseline=baseline))
-        for row in _MORE:
-            if row != "RRF":
-                rows.append(letor.row(row, found[row], baseline=baseline))
+        rows += [letor.row(row, found[row], baseline=baseline) for row in _MORE if row != "RRF"]
         note = (
             MARKS.format(baseline="θ-MPM") + " The paper takes 100 gradient steps and does not state their length. "
             "Bradley-Terry and θ-MPM take 100 of ours, Plackett-Luce 30, and with 100 it is a row of its own. θ is "
@@ -131,9 +129,7 @@ def _why(result: Result | None, theirs: Mapping[str, float] | None, known: str) 
     return "; ".join(words)
 
 
-def _best_claims(
-    name: str, found: Mapping[str, Result | None], fair: Mapping[str, Result | None]
-) -> list[Claim]:
+def _best_claims(name: str, found: Mapping[str, Result | None], fair: Mapping[str, Result | None]) -> list[Claim]:
     """Check the paper's claims about the best row of each column; `fair` holds the baselines as users have them."""
     means = {row: result.mean for row, result in found.items() if result is not None}
     if len(means) < len(found):

@@ -112,6 +112,25 @@ def test_neighbours_equal_plain_loops(seed: int, nearest: int | None, among: str
     assert found == pytest.approx(np.array(plain_neighbours(table.tolist(), nearest, among, significance)), abs=1e-9)
 
 
+def test_cosine_neighbours_equal_plain_loops() -> None:
+    rng = np.random.default_rng(5)
+    table = rng.integers(1, 6, (7, 9)) * (rng.random((7, 9)) < 0.5)
+    table[:, 0] = rng.integers(1, 6, 7)
+    found = imputation.neighbours(
+        ratings(table.tolist()), nearest=None, significance=None, least=1, measure="cosine", centred=False, fewest=3
+    )
+    overall = table[table > 0].mean()
+    for u, row in enumerate(table):
+        for film, given_ in enumerate(row):
+            near = [v for v in range(len(table)) if v != u and table[v, film]]
+            cosine = [float(row @ table[v] / np.sqrt((row @ row) * (table[v] @ table[v]))) for v in near]
+            mean = sum(w * table[v, film] for w, v in zip(cosine, near, strict=True)) / max(sum(cosine), 1e-9)
+            want = given_ or (overall if len(near) < 3 else mean)
+            assert found[u, film] == pytest.approx(want, abs=1e-9)
+    with pytest.raises(ParameterError, match="measure"):
+        imputation.neighbours(ratings([[1, 2]]), measure="euclid")
+
+
 def test_pmf_finds_low_rank_tastes() -> None:
     rng = np.random.default_rng(0)
     u, v = rng.normal(0, 1, (120, 2)), rng.normal(0, 0.7, (80, 2))
