@@ -128,11 +128,15 @@ class Table(NamedTuple):
 
 
 class Claim(NamedTuple):
-    """A claim of a paper, whether it holds here (None if it could not be checked), and the numbers behind it."""
+    """A claim of a paper, whether it holds here (None if it could not be checked), and the numbers behind it.
+
+    One that is `ours` is not in the paper; it is shown apart and not counted.
+    """
 
     text: str
     holds: bool | None
     detail: str = ""
+    ours: bool = False
 
 
 class Picture(NamedTuple):
@@ -221,10 +225,12 @@ def write_page(
         parts += ["\n".join(why)] if why else []
         parts += [table.note] if table.note else []
         parts.append(f"[{table.name}.csv]({table.name}.csv)")
-    if page.claims:
+    stated, added = [c for c in page.claims if not c.ours], [c for c in page.claims if c.ours]
+    for heading, some in (("What the paper states", stated), ("What we checked besides", added)):
         words = {True: "holds", False: "does not hold", None: "not computable"}
-        lines = [f"| {_cell(c.text)} | {words[c.holds]} | {_cell(c.detail)} |" for c in page.claims]
-        parts += ["## What the paper states", "\n".join(["| claim | here | numbers |", "|:---|:---|:---|", *lines])]
+        lines = [f"| {_cell(c.text)} | {words[c.holds]} | {_cell(c.detail)} |" for c in some]
+        if lines:
+            parts += [f"## {heading}", "\n".join(["| claim | here | numbers |", "|:---|:---|:---|", *lines])]
     for picture in page.pictures:
         drawn = _draw(folder, picture)
         parts += [f"## {picture.title}", f"![{picture.title}]({drawn})" if drawn.endswith(".svg") else drawn]
@@ -243,12 +249,12 @@ def write_page(
         len(close),
         sum(not row.seen for row in close),
         absent,
-        sum(c.holds is not None for c in page.claims),
-        sum(c.holds is True for c in page.claims),
+        sum(c.holds is not None for c in stated),
+        sum(c.holds is True for c in stated),
         seconds,
         failed,
         [(t.title, row, out) for t in page.tables for row in t.rows if (out := _out(row, t.columns))],
-        [c for c in page.claims if c.holds is False],
+        [c for c in stated if c.holds is False],
     )
 
 
