@@ -30,12 +30,12 @@ def _on(method: cc.Aggregator, transform: str | None = None) -> Way:
 
 
 SVP: dict[str, Way] = {
-    "SVP (default: count, sum)": _on(cc.SVP()),
+    "SVP (default: count, mean)": _on(cc.SVP()),
     "SVP, transform='binary'": _on(cc.SVP(transform="binary")),
     "SVP, transform='rankdiff'": _on(cc.SVP(transform="rankdiff")),
     "SVP, transform='log'": _on(cc.SVP(transform="log")),
-    "SVP, count, average=True": _on(cc.SVP(average=True)),
-    "SVP, binary, average=True": _on(cc.SVP(transform="binary", average=True)),
+    "SVP, count, average=False": _on(cc.SVP(average=False)),
+    "SVP, binary, average=False": _on(cc.SVP(transform="binary", average=False)),
     "SVP, step='auto'": _on(cc.SVP(step="auto")),
     "SVP, max_iter=5000": _on(cc.SVP(max_iter=5000)),
     "SVP, one step": _on(cc.SVP(max_iter=1)),

@@ -110,9 +110,9 @@ BASELINES: dict[str, Way] = {
     ),
     "SVP": Way(
         "svp",
-        {"average": True, "min_comparisons": 2},
+        {"min_comparisons": 2},
         seconds=3,
-        seen="means instead of sums, over pairs that two experts compare at least, among a few dozen variants",
+        seen="pairs that two experts compare at least, among a few dozen variants",
     ),
     "Bradley-Terry": Way(
         "bradley-terry",

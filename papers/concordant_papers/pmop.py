@@ -25,7 +25,10 @@ from concordant_papers.pages import Claim, Page, Picture, Row, Table
 
 __all__ = ["STUDIES", "parts"]
 
-PAPER = "Truyen, Phung and Venkatesh, Probabilistic models over ordered partitions with application in learning to rank"
+PAPER = (
+    "Truyen, Phung and Venkatesh, Probabilistic models over ordered partitions with application in learning to rank "
+    "(arXiv:1009.1690)"
+)
 TABLE_1, TABLE_2 = "003_table1_yahoo", "003_table2_complexity"
 SETS = ("lightgbm-lambdarank", "MQ2008-ltr46-fold1")
 SYNTHETIC = "synthetic-grades"

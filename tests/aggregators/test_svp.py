@@ -27,7 +27,7 @@ def test_worked_case_of_lists(golden: Callable[[str], dict[str, Any]]) -> None:
     content = golden("20_svp")
     case = content["cases"][0]
     given, want = case["input"], case["expected"]
-    svp = cc.SVP(transform=given["transform"], step=given["eta"], max_iter=20_000, tol=0.0)
+    svp = cc.SVP(transform=given["transform"], step=given["eta"], average=False, max_iter=20_000, tol=0.0)
     answer = quiet(svp, from_matrix(given["R"]))
     np.testing.assert_allclose(answer.score, want["scores"], rtol=0, atol=content["abs_tol"])
     margin = np.array(want["A"])
@@ -48,7 +48,7 @@ def test_worked_case_of_margins(golden: Callable[[str], dict[str, Any]]) -> None
     i, j = np.nonzero(np.triu(mask, 1))
     wins, losses = np.maximum(A[i, j], 0), np.maximum(-A[i, j], 0)
     games = cc.Comparisons("q", None, i.tolist(), j.tolist(), wins, losses, items=[("q", k) for k in range(len(A))])
-    answer = cc.SVP(max_iter=20_000, tol=0.0).fit_predict(games)
+    answer = cc.SVP(average=False, max_iter=20_000, tol=0.0).fit_predict(games)
     np.testing.assert_allclose(answer.score, case["expected"]["scores"], rtol=0, atol=content["abs_tol"])
 
 
@@ -88,7 +88,7 @@ def test_complete_lists_of_rank_differences_are_answered_in_one_step_by_borda() 
     svp = cc.SVP()
     answer = svp.fit_predict(from_matrix(R))
     assert svp.fit_info_.n_iter == 1
-    np.testing.assert_allclose(answer.score, (5 * 4.5 - R.sum(axis=1)), atol=1e-9)
+    np.testing.assert_allclose(answer.score, 4.5 - R.mean(axis=1), atol=1e-9)
     # Margins of another rank are met in one step as well as they can be: the second changes nothing.
     svp = cc.SVP(transform="binary", max_iter=9, tol=1e-12)
     two = svp.fit_predict(from_matrix(R)).score
@@ -104,7 +104,7 @@ def test_ratings_and_scores_may_be_subtracted() -> None:
         [5, 4, 1, 5, 2, 4, 1],
         kind="rating",
     )
-    margin = np.array([[0, 1, 7], [-1, 0, 6], [-7, -6, 0]], dtype=float)
+    margin = np.array([[0, 1, 3.5], [-1, 0, 3], [-3.5, -3, 0]])
     want = oracle.project(margin, 2).mean(axis=1)
     np.testing.assert_allclose(cc.SVP(transform="rating").fit_predict(stars).score, want, atol=1e-12)
     with pytest.raises(KindError, match=r"these are ranks\. Use 'count'"):
@@ -114,9 +114,9 @@ def test_ratings_and_scores_may_be_subtracted() -> None:
 def test_ties_are_observations() -> None:
     games = cc.Comparisons("q", None, ["a", "b", "a"], ["b", "c", "c"], [3, 3, 0], [1, 1, 0], [0, 0, 9])
     margin = np.array([[0.0, 2.0, 0.0], [-2.0, 0.0, 2.0], [0.0, -2.0, 0.0]])
-    np.testing.assert_allclose(cc.SVP().fit_predict(games).score, margin.mean(axis=1), atol=1e-12)
+    np.testing.assert_allclose(cc.SVP(average=False).fit_predict(games).score, margin.mean(axis=1), atol=1e-12)
     share = margin / np.array([[1, 4, 9], [4, 1, 4], [9, 4, 1]])
-    np.testing.assert_allclose(cc.SVP(average=True).fit_predict(games).score, share.mean(axis=1), atol=1e-12)
+    np.testing.assert_allclose(cc.SVP().fit_predict(games).score, share.mean(axis=1), atol=1e-12)
 
 
 def test_parts_that_nothing_connects_are_completed_apart_and_named() -> None:
@@ -178,7 +178,7 @@ def test_published_rows(data_dir: Path) -> None:
     metrics = [*(f"ndcg@{k}" for k in range(1, 6)), "p@1", "map"]
     svp, majorities = [], []
     for _, _, (p, labels) in folds:
-        svp.append(cc.evaluate(quiet(cc.SVP(), p), labels, metrics, convention="letor").mean)
+        svp.append(cc.evaluate(quiet(cc.SVP(min_comparisons=2), p), labels, metrics, convention="letor").mean)
         # The published row named Condorcet: who beats whom by the sum of rank differences; wins less losses.
         counted = cc.Copeland().fit_predict(p.comparisons("count"))
         majorities.append(cc.evaluate(counted, labels, metrics, convention="letor").mean)
@@ -188,4 +188,4 @@ def test_published_rows(data_dir: Path) -> None:
 
     assert np.round(mean(majorities), 2).tolist() == [35.67, 37.39, 39.11, 40.50, 41.59, 40.94, 42.63]
     published = [32.49, 36.20, 38.62, 40.17, 41.85, 38.52, 43.61]
-    assert all(ours > theirs for ours, theirs in zip(mean(svp), published, strict=True))
+    np.testing.assert_allclose(mean(svp), published, rtol=0, atol=0.7)

@@ -49,10 +49,11 @@ class _Completed(NamedTuple):
 class SVP(Aggregator):
     """The mean margin by which the item beats the others, in a matrix of margins completed to rank two.
 
-    A(i, j) = sum over lists of w * (how much the list prefers i to j), for the pairs some list holds; for comparisons
-    the wins less the losses. From X = 0, X <- P(X - step * (X - A) on the observed pairs), P the best approximation of
-    rank `rank`, until the norm of the residual changes by no more than `tol` of itself or falls to `tol` of that of A.
-    score(i) = mean of X(i, j) over the items that comparisons connect with i.
+    A(i, j) = mean over lists, weighted by w, of how much the list prefers i to j, for the pairs some list holds; for
+    comparisons the wins less the losses over the number of outcomes. From X = 0, X <- P(X - step * (X - A) on the
+    observed pairs), P the best approximation of rank `rank`, until the norm of the residual changes by no more than
+    `tol` of itself or falls to `tol` of that of A. score(i) = mean of X(i, j) over the items that comparisons connect
+    with i.
 
     A tie is an observation: a margin of 0, and one more comparison of the pair. A pair that nobody compares is unknown,
     also where the preferences declare absent items below the others (a warning says so). An item that nobody compares
@@ -76,8 +77,8 @@ class SVP(Aggregator):
     min_comparisons : int
         Pairs that fewer lists (by weight) or outcomes compare count as unknown. 1 takes all.
     average : bool
-        Divide every margin by the weight of its lists, or by its number of outcomes. Without it, pairs that many
-        experts compare count more.
+        Divide every margin by the weight of its lists, or by its number of outcomes: a margin is then a mean, as in the
+        paper. With False it is a sum, so that pairs that many experts compare count more.
     max_iter, tol
         When to stop. An estimate that has not converged is kept, with a warning.
 
@@ -85,9 +86,9 @@ class SVP(Aggregator):
     -----
     Cost O(P + M) for each of some ten vectors per step, for P observed pairs of M items, and O(sum of squared lengths)
     to find the pairs of lists; X is stored as vectors and the residual on the observed pairs only. If all pairs are
-    observed one step is exact; for complete lists with "count" the scores are then Borda's. `fit_info_` holds the most
-    steps of an instance, the sum of squared residuals, and as gradient norm the largest of all instances: the residual
-    along the tables of this rank over the norm of A.
+    observed one step is exact; for complete lists with "count" the scores are then Borda's, over the number of lists.
+    `fit_info_` holds the most steps of an instance, the sum of squared residuals, and as gradient norm the largest of
+    all instances: the residual along the tables of this rank over the norm of A.
 
     References
     ----------
@@ -123,7 +124,7 @@ class SVP(Aggregator):
         rank: int = 2,
         step: float | str = 1.0,
         min_comparisons: int = 1,
-        average: bool = False,
+        average: bool = True,
         max_iter: int = 500,
         tol: float = 1e-6,
     ) -> None:

@@ -86,8 +86,9 @@ class ULARA(Aggregator):
 
     References
     ----------
-    Klementiev, Roth and Small, A framework for unsupervised rank aggregation, LR4IR workshop at SIGIR 2008. Kivinen and
-    Warmuth, Exponentiated gradient versus gradient descent for linear predictors, 1997.
+    Klementiev, Roth and Small, An unsupervised learning algorithm for rank aggregation, ECML 2007; A framework for
+    unsupervised rank aggregation, LR4IR workshop at SIGIR 2008. Kivinen and Warmuth, Exponentiated gradient versus
+    gradient descent for linear predictors, 1997.
 
     Examples
     --------

@@ -77,7 +77,8 @@ def log_probability(scores: Any, ranking: Any, *, potential: Potential = "full")
 
     References
     ----------
-    Truyen, Phung and Venkatesh, Probabilistic models over ordered partitions with application in learning to rank.
+    Truyen, Phung and Venkatesh, Probabilistic models over ordered partitions with application in learning to rank,
+    arXiv:1009.1690, 2010.
 
     Examples
     --------

@@ -72,8 +72,8 @@ class PMOP(Ranker):
 
     References
     ----------
-    Truyen, Phung and Venkatesh, Probabilistic models over ordered partitions with applications in document ranking and
-    collaborative filtering, SDM 2011.
+    Truyen, Phung and Venkatesh, Probabilistic models over ordered partitions with application in learning to rank,
+    arXiv:1009.1690, 2010; with applications in document ranking and collaborative filtering, SDM 2011.
 
     Examples
     --------

@@ -133,8 +133,8 @@ class RankRegress(Ranker):
 
     References
     ----------
-    Truyen, Phung and Venkatesh, Probabilistic models over ordered partitions with applications in document ranking and
-    collaborative filtering, SDM 2011, where it is one of the baselines.
+    Truyen, Phung and Venkatesh, Probabilistic models over ordered partitions with application in learning to rank,
+    arXiv:1009.1690, 2010, where it is one of the baselines.
 
     Examples
     --------
