@@ -151,8 +151,8 @@ def judged(
     ----------
     folder, split
         Which data, and which random split.
-    way : {"learned", "majority", "condorcet"}
-        SVD features with LambdaRank; the mean judgement; by majorities over pairs.
+    way : {"learned", "crf", "majority", "condorcet"}
+        SVD features with LambdaRank; the CRF; the mean judgement; by majorities over pairs.
     only_gold : bool
         Whether the features see judgements of gold documents only.
     weights : {"mixed", "consensus"}
@@ -164,11 +164,23 @@ def judged(
     """
     train, vali, test = parts(folder, split)
     values, details = [], {}
-    for seed in range(seeds if way == "learned" else 1):
+    for seed in range(seeds if way in ("learned", "crf") else 1):
         if way == "majority":
             consensus = _majority(test.votes)
         elif way == "condorcet":
             consensus = cc.Condorcet().fit_predict(test.votes)
+        elif way == "crf":
+            votes = [part.gold_votes if only_gold else part.votes for part in (train, vali, test)]
+            crf = cc.CRF(
+                transform="binary",
+                weights=weights,
+                passes=passes,
+                unjudged="drop",
+                unknown_experts="ignore",
+                random_state=seed,
+            )
+            consensus = crf.fit(votes[0], train.gold, validation=(votes[1], vali.gold)).predict(votes[2])
+            details = _known(crf, train, test)
         else:
             votes = [part.gold_votes if only_gold else part.votes for part in (train, vali, test)]
             least = known_from(votes[0].n_rows)
