@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from concordant.errors import ConcordantError
+from concordant_papers.endings import ENDINGS
 
 __all__ = [
     "COUNTS",
@@ -235,6 +236,8 @@ def write_page(
         drawn = _draw(folder, picture)
         parts += [f"## {picture.title}", f"![{picture.title}]({drawn})" if drawn.endswith(".svg") else drawn]
     parts += list(page.notes)
+    if name in ENDINGS and not quick:
+        parts.append(ENDINGS[name].text())
     text = "\n\n".join(parts) + "\n"
     write_file(folder / f"{name}.md", text)
     write_file(folder / f"{name}.html", _as_html(title, text))

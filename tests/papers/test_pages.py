@@ -9,6 +9,7 @@ import pytest
 
 from concordant.errors import DataError, ParameterError
 from concordant_papers import published
+from concordant_papers.endings import ENDINGS
 from concordant_papers.pages import Claim, Page, Picture, Row, Summary, Table, write_index, write_page
 from concordant_papers.registry import chosen, studies
 
@@ -153,3 +154,10 @@ def test_the_index_says_what_is_below_and_what_does_not_hold(tmp_path: Path) -> 
     assert "| [study](study.md) | b > a |  |" in text
     assert "a > b" not in text
     assert "MAP" not in text
+
+
+def test_every_study_says_why_it_differs() -> None:
+    assert set(ENDINGS) == {study.name for study in studies()}
+    for ending in ENDINGS.values():
+        assert all(text.endswith(".") for text in ending)
+        assert ending.text().startswith("## Why it is so")
