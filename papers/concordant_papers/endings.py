@@ -26,8 +26,8 @@ class Ending(NamedTuple):
 
 _BASELINES = (
     "LETOR's own baselines (Borda, CPS, SVP) were published without their settings. A few dozen variants were compared "
-    "with the printed rows: the direction of the ranks, sums and means, items that a list leaves out, and the number of "
-    "solver steps."
+    "with the printed rows: the direction of the ranks, sums and means, items that a list leaves out, and the number "
+    "of solver steps."
 )
 
 ENDINGS: dict[str, Ending] = {
@@ -51,7 +51,7 @@ ENDINGS: dict[str, Ending] = {
         "The papers' values are a picture without numbers, so that only signs and sizes can be compared.",
     ),
     "runtime": Ending(
-        "The papers time MATLAB-like dense code. Our CRF and SVDRank never form the matrices, so that the ratio of our "
+        "The papers time dense code. Our CRF and SVDRank never form the matrices, so that the ratio of our "
         "methods says little about the papers'.",
         "Dense matrices for both, which is the comparison of the papers, and the fast forms of both.",
         "Which implementation of the decomposition the papers timed.",
@@ -110,8 +110,8 @@ ENDINGS: dict[str, Ending] = {
         "The published table is lost, and the published data are not available.",
     ),
     "ltr-ties": Ending(
-        "Two public sets replace the published one, whose licence forbids passing it on. The order of methods depends "
-        "on the penalty: without one, as published, few methods are where cross-validation puts them.",
+        "Two public sets replace the published one, whose licence forbids passing it on. The order of methods may "
+        "depend on the penalty, so that both protocols are shown.",
         "The published protocol and penalties by cross-validation; one set of second-order features for all methods.",
         "Whether the published order holds on the published data with penalties chosen for every method.",
     ),
@@ -127,7 +127,8 @@ ENDINGS: dict[str, Ending] = {
         "The paper does not state the length of its chains.",
     ),
     "mallows-random-experts": Ending(
-        "Where few systems are random, CombMNZ is above the model: all systems are then of use, and their errors differ.",
+        "Where few systems are random, CombMNZ is above the model: all systems are then of use, and they err "
+        "apart from each other.",
         "All levels of noise of the paper, five draws each.",
         "The figure is printed without numbers.",
     ),

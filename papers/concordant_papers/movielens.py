@@ -435,8 +435,8 @@ def page_imputed(setting: Setting, values: Mapping[str, Any]) -> Page:
     ]
     if not setting.quick:
         notes.append(
-            "With half the weight from the second place on, every film that is printed in two rows has the same gain in "
-            "both, within 2.1 points, and with cosine neighbours the printed N@1 of Bradley-Terry comes out to the "
+            "With half the weight from the second place on, every film that is printed in two rows has the same gain "
+            "in both, within 2.1 points, and with cosine neighbours the printed N@1 of Bradley-Terry comes out to the "
             "digit. Both were found by looking at the printed numbers, among a few dozen variants. The neighbours of "
             "the main table are those with the least error on ratings held out; PMF has l2 = 0.05, which was fixed "
             "beforehand and is not the best of those tried."
