@@ -111,7 +111,7 @@ def _movielens_times(votes: cc.Preferences) -> dict[str, Any]:
     net, total, offsets = counts.sums(np.ones(votes.n_lists)), np.array([counts.total.sum()]), votes.slots.offsets
     one = np.array([0, 1])
     together = mpm.PackedCounts(
-        offsets, one, offsets, one[:1], np.ones(1), np.arange(len(net), dtype=np.int32), net / total
+        offsets, one, offsets, one[:1], np.ones(1), np.arange(len(net), dtype=np.int32), net / total, np.ones(1)
     )
     apart = counts.packed()._replace(expert=np.zeros(votes.n_lists, dtype=np.int64))
     score, root = np.empty(len(net)), np.empty(1)

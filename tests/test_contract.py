@@ -82,6 +82,7 @@ VARIANTS: list[tuple[Aggregator, tuple[str, ...] | None]] = [
     (cc.MPM(variances=True, adherence="none"), None),
     (cc.MPM(adherence="learned", optimizer="gd"), None),
     (cc.MPM(adherence="learned", optimizer="gd", variances=True), None),
+    (cc.MPM(adherence="learned", instance_weights="counts"), None),
     (cc.MPM(adherence="learned", transform="binary"), None),
     (cc.MPM(transform="log"), None),
     (cc.MPM(uncertainty="bootstrap", n_bootstrap=20), None),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from tests.oracles import multinomial as oracle
 from tests.oracles import spread
 
 import concordant as cc
+from concordant.aggregators import _mpm_fit
 from concordant.aggregators import mpm as module
 from concordant.aggregators._net_counts import net_counts
 from concordant.base.checks import Check, checks_for
@@ -31,6 +32,7 @@ from concordant.errors import (
     ParameterError,
     UncertaintyWarning,
 )
+from concordant.execution import InMemory
 from concordant.kernels import mpm
 from concordant.kernels import mpm_variance as pairs
 from concordant.kernels.inversions import order_agreement
@@ -281,6 +283,92 @@ def test_gradient_ascent_is_the_published_procedure() -> None:
     assert method.fit_info_.n_iter == 5
     base = quiet(cc.MPM(optimizer="gd", adherence="none", max_iter=400), votes)
     np.testing.assert_allclose(base.score, quiet(cc.MPM(adherence="none"), votes).score, atol=1e-8)
+
+
+# Weights of instances.
+
+
+def uneven(seed: int = 3, sizes: Sequence[int] = (3, 6, 4, 5, 3)) -> cc.Preferences:
+    """Return lists of instances with different numbers of items by four experts of falling quality."""
+    rng = np.random.default_rng(seed)
+    rows = []
+    for n, m in enumerate(sizes):
+        truth = rng.normal(size=m)
+        for expert, trust in {"good": 3.0, "fine": 1.5, "noisy": 0.7, "random": 0.0}.items():
+            place = np.argsort(np.argsort(-(trust * truth + rng.normal(size=m)))) + 1.0
+            rows += [(f"q{n}", expert, f"i{i}", float(place[i])) for i in range(m)]
+    return cc.Preferences(*zip(*rows, strict=True), kind="rank")  # type: ignore[arg-type]
+
+
+def instance_tables(votes: cc.Preferences) -> list[oracle.Instance]:
+    """Return the expert and the table of every list, by instance."""
+    out: list[oracle.Instance] = []
+    for n in range(len(votes)):
+        slots = range(int(votes.slots.offsets[n]), int(votes.slots.offsets[n + 1]))
+        own = []
+        for k in range(int(votes.list_starts[n]), int(votes.list_starts[n + 1])):
+            rows = slice(votes.list_offsets[k], votes.list_offsets[k + 1])
+            held = {str(s): -float(v) for s, v in zip(votes.slot[rows], votes.value[rows], strict=True)}
+            own.append((int(votes.list_expert[k]), votes.weights[k] * oracle.table([str(s) for s in slots], held)))
+        out.append(own)
+    return out
+
+
+def instance_counts(instances: Sequence[oracle.Instance]) -> list[float]:
+    return [sum(float(y.sum()) for _, y in own) for own in instances]
+
+
+@pytest.mark.parametrize("dense", [0, 1000], ids=["L-BFGS-B", "Newton"])
+@pytest.mark.parametrize("instance_weights", ["equal", "counts"])
+def test_weighted_adherence_is_the_maximum_over_adherence_and_scores(
+    instance_weights: str, dense: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_mpm_fit, "_DENSE_EXPERTS", dense)
+    votes = uneven()
+    instances = instance_tables(votes)
+    weight = instance_counts(instances) if instance_weights == "counts" else np.ones(len(instances))
+    value, best = oracle.corpus_maximum(instances, 4, weight, 1e-3, variances=False, starts=3)
+    method = cc.MPM(adherence="learned", instance_weights=instance_weights).fit(votes)
+    assert method.fit_info_.converged
+    assert method.fit_info_.objective == pytest.approx(value, abs=1e-6)
+    np.testing.assert_allclose(method.adherence_, best[:4], atol=1e-6)
+    rows = np.diff(votes.list_offsets[votes.list_starts])
+    blocks = cc.Blocks(InMemory([votes[:2], votes[2:]]), votes.instances, votes.experts, rows, votes.kind)
+    in_blocks = cc.MPM(adherence="learned", instance_weights=instance_weights).fit(blocks)
+    np.testing.assert_allclose(in_blocks.adherence_, method.adherence_, atol=1e-7)
+
+
+def test_weights_of_instances_matter_and_those_of_equal_counts_do_not() -> None:
+    for votes, same in ((uneven(), False), (uneven(sizes=(5, 5, 5)), True)):
+        for optimizer in ("auto", "gd"):
+            equal, counts = (
+                cc.MPM(adherence="learned", optimizer=optimizer, instance_weights=w).fit(votes)
+                for w in ("equal", "counts")
+            )
+            assert np.allclose(equal.adherence_, counts.adherence_, rtol=0, atol=1e-9) == same
+
+
+@pytest.mark.parametrize("instance_weights", ["equal", "counts"])
+def test_gradient_ascent_weighs_instances(instance_weights: str) -> None:
+    votes = uneven(sizes=(3, 5))
+    theta = oracle.ascend_corpus(instance_tables(votes), 4, 4, by_counts=instance_weights == "counts")
+    method = cc.MPM(adherence="learned", optimizer="gd", max_iter=4, instance_weights=instance_weights).fit(votes)
+    np.testing.assert_allclose(method.adherence_, theta / theta.max(), atol=1e-7)
+
+
+@pytest.mark.parametrize("optimizer", ["auto", "gd"])
+def test_by_counts_an_instance_of_weight_two_is_two_instances(optimizer: str) -> None:
+    votes = uneven()
+    weighted = votes.with_weights({("q0", e): 2.0 for e in votes.experts})
+    first = votes[:1]
+    experts = first.experts[first.list_expert[first.row_list]]
+    copy = cc.Preferences(["copy"] * len(experts), experts, first.items[first.slot], first.value, kind="rank")
+    one, two = (
+        cc.MPM(adherence="learned", optimizer=optimizer, instance_weights="counts").fit(v)
+        for v in (weighted, cc.concat([votes, copy]))
+    )
+    np.testing.assert_allclose(one.adherence_, two.adherence_, rtol=0, atol=1e-9)
+    assert one.fit_info_.objective == pytest.approx(two.fit_info_.objective, abs=1e-12)
 
 
 # Supervised adherence.
@@ -806,6 +894,7 @@ def test_a_fit_that_runs_out_of_steps_says_so() -> None:
     [
         {"variances": 1},
         {"adherence": "given"},
+        {"instance_weights": "count"},
         {"normalize": "max"},
         {"unjudged": "one"},
         {"transform": "auto"},

@@ -54,6 +54,7 @@ def sample(rng: np.random.Generator, sizes: list[int], experts: int) -> tuple[ke
         np.array(share),
         np.array(slot, dtype=np.int32),
         np.array(net),
+        np.ones(len(sizes)),
     )
     return packed, tables
 
@@ -195,11 +196,13 @@ def profile_of(packed: kernel.PackedCounts, ridge: float) -> _mpm_fit.ProfileLik
     block = _mpm_fit.BlockProfile(packed, ridge)
     none = _mpm_fit.PreferenceSummary(0, "", np.zeros(0), 0)
     piece = _mpm_fit.AdherenceBlock(none, block, np.zeros(int(packed.offsets[-1])))
-    return _mpm_fit.ProfileLikelihood(InMemory([piece]), int(block.wanted.sum()), int(packed.expert.max()) + 1)
+    weight = float(packed.weight[block.wanted].sum())
+    return _mpm_fit.ProfileLikelihood(InMemory([piece]), weight, int(packed.expert.max()) + 1)
 
 
-def test_profile_derivatives_are_finite_differences(corpus: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    packed, _ = corpus
+@pytest.mark.parametrize("weight", [np.ones(6), np.array([1.0, 5.0, 2.0, 0.5, 3.0, 7.0])], ids=["equal", "unequal"])
+def test_profile_derivatives_are_finite_differences(corpus: Any, weight: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    packed = corpus[0]._replace(weight=weight)
     profile = profile_of(packed, 0.01)
     theta = np.array([0.9, 1.0, 0.4, 0.7, 0.2])
     _, gradient = profile(theta)
@@ -265,6 +268,7 @@ def test_ascent_takes_back_steps_that_are_too_long() -> None:
         np.ones(1),
         np.arange(400, dtype=np.int32),
         d,
+        np.ones(1),
     )
     found, reached, norms, _ = _mpm_fit.gradient_ascent(packed, np.ones(1), 300, learning=False, report=nobody)
     best, root = np.empty(400), np.empty(1)

@@ -189,6 +189,7 @@ def packed(lists: int, items: int) -> mpm.PackedCounts:
         np.full(n, 1.0 / lists),
         (items * np.repeat(np.arange(3), lists * items) + np.tile(np.arange(items), n)).astype(np.int32),
         net / (lists * items * (items - 1) / 2),
+        np.ones(3),
     )
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import minimize
 
 Floats = NDArray[np.float64]
 # A list: its weight, and the strength (larger is better) it gives to some of the items.
@@ -109,6 +110,98 @@ def ascend(tables: Sequence[Any], theta: Any, steps: int, learning: bool) -> tup
         if learning:
             theta = np.clip(theta + 0.2 * by_theta / (totals / totals.sum()), 0, 1)
     return score, theta
+
+
+# An instance: the expert of each list and its table.
+Instance = list[tuple[int, Any]]
+
+
+def ascend_corpus(instances: Sequence[Instance], experts: int, steps: int, by_counts: bool) -> Floats:
+    """Return the adherence after plain gradient steps on several instances, before it is rescaled."""
+    theta = np.ones(experts)
+    scores = [np.zeros(len(own[0][1])) for own in instances]
+    amounts = [sum(float(np.sum(y)) for _, y in own) for own in instances]
+    weight = np.array(amounts) if by_counts else np.ones(len(instances))
+    said = np.zeros(experts)
+    for own, w, amount in zip(instances, weight, amounts, strict=True):
+        for k, y in own:
+            said[k] += w * float(np.sum(y)) / amount
+    for _ in range(steps):
+        by_theta, moved = np.zeros(experts), []
+        for own, s, w, amount in zip(instances, scores, weight, amounts, strict=True):
+            tables, who = [y for _, y in own], [k for k, _ in own]
+            by_score = slope(lambda x: log_likelihood(tables, theta[who], x) / amount, s)  # noqa: B023
+            by_theta += w * slope(lambda t: log_likelihood(tables, t[who], s) / amount, theta)  # noqa: B023
+            moved.append(s + 0.5 * len(s) * by_score)
+        scores, theta = moved, np.clip(theta + 0.2 * by_theta / said, 0, 1)
+    return theta
+
+
+def corpus_objective(
+    z: Floats, instances: Sequence[Instance], experts: int, weight: Any, ridge: float, variances: bool
+) -> tuple[float, Floats]:
+    """Return the weighted mean over instances of the log-likelihood per preference less its priors, and its gradient.
+
+    The parameters are the adherence of the experts, then, for every instance, its scores and, with variances, their
+    logarithms. The prior on scores is that of scores at γ = ½, which are s / (2 γ̄), γ̄ the geometric mean of γ.
+    """
+    theta, at = z[:experts], experts
+    value, out = 0.0, np.zeros(len(z))
+    for own, w in zip(instances, np.asarray(weight) / np.sum(weight), strict=True):
+        m = len(own[0][1])
+        s, beta = z[at : at + m], z[at + m : at + 2 * m] if variances else np.full(m, log(0.5))
+        gamma, amount = np.exp(beta), sum(float(np.sum(y)) for _, y in own)
+        width = gamma[:, None] + gamma
+        u = (s[:, None] - s) / width
+        off = ~np.eye(m, dtype=np.bool_)
+        precision = ridge * exp(-2 * float(beta.mean())) / 4
+        value -= w * 0.5 * precision * float(s @ s)
+        by_score, by_beta = -precision * s, np.full(m, precision * float(s @ s) / m)
+        if variances:
+            value -= w * 0.5 * float((beta**2).mean())
+            by_beta = by_beta - beta / m
+        for k, y in own:
+            odds = np.where(off, np.exp(theta[k] * u), 0.0)
+            p = odds / odds.sum()
+            value += w * float((y * (theta[k] * u - np.log(odds.sum()))).sum()) / amount
+            error = (y - y.sum() * p) / amount
+            both = error - error.T
+            out[k] += w * float((error * u).sum())
+            by_score += theta[k] * (both / width).sum(axis=1)
+            by_beta -= theta[k] * gamma * (both * u / width).sum(axis=1)
+        out[at : at + m] = w * by_score
+        if variances:
+            out[at + m : at + 2 * m] = w * by_beta
+        at += 2 * m if variances else m
+    return value, out
+
+
+def corpus_maximum(
+    instances: Sequence[Instance], experts: int, weight: Any, ridge: float, variances: bool, starts: int, seed: int = 0
+) -> tuple[float, Floats]:
+    """Return the best value of `corpus_objective` from several random starts, and its parameters."""
+    rng = np.random.default_rng(seed)
+    size = sum(len(own[0][1]) for own in instances) * (2 if variances else 1)
+    arguments = (instances, experts, weight, ridge, variances)
+
+    def negative(z: Floats) -> tuple[float, Floats]:
+        value, gradient = corpus_objective(z, *arguments)
+        return -value, -gradient
+
+    bounds = [(0.0, 1.0)] * experts + [(None, None)] * size
+    best: tuple[float, Floats] = (-np.inf, np.zeros(0))
+    for _ in range(starts):
+        z = np.concatenate([rng.random(experts), rng.normal(size=size)])
+        found = minimize(
+            negative,
+            z,
+            jac=True,
+            method="L-BFGS-B",
+            bounds=bounds,
+            options={"maxiter": 20000, "maxfun": 50000, "gtol": 1e-11, "ftol": 1e-17, "maxcor": 50},
+        )
+        best = max(best, (-float(found.fun), found.x), key=lambda one: one[0])
+    return best
 
 
 def covariance(tables: Sequence[Any], theta: Sequence[float], score: Any) -> Floats:

@@ -58,7 +58,7 @@ class AdherenceFit(NamedTuple):
     theta : float64[K]
         The adherence, the largest 1.
     objective, norm : float
-        The mean objective over instances, and the largest entry of its projected gradient in θ.
+        The weighted mean of the objective over instances, and the largest entry of its projected gradient in θ.
     n_iter, converged, trace
         The number of steps, whether they converged, and the objective after each.
     """
@@ -74,7 +74,7 @@ class AdherenceFit(NamedTuple):
 class BlockProfile:
     """The profile likelihood of a block of instances, with scores optimal for the adherence.
 
-    All values are sums over the instances.
+    All values are weighted sums over the instances.
     """
 
     def __init__(self, packed: PackedCounts, ridge: float) -> None:
@@ -97,7 +97,7 @@ class BlockProfile:
         )
         by_score, by_theta = np.zeros(len(score)), np.zeros(len(theta))
         joint_gradients(*p, theta, score, self.ridge, by_score, by_theta, values)
-        return float(values.sum()), by_theta, score
+        return float((p.weight * values).sum()), by_theta, score
 
     def hessian(self, theta: Floats, best: Floats) -> Floats:
         """Return the Hessian F_θθ − F_θs F_ss⁻¹ F_sθ at the optimal scores for θ."""
@@ -122,7 +122,7 @@ class BlockProfile:
                 cross[a, p.slot[rows] - first] += p.net[rows]
             block = cross @ np.linalg.solve(own, cross.T)
             block[np.diag_indices(len(block))] -= moved @ score
-            np.add.at(out, (who[:, None], who[None, :]), block)
+            np.add.at(out, (who[:, None], who[None, :]), p.weight[n] * block)
         return out
 
 
@@ -169,23 +169,25 @@ class AdherenceBlock(NamedTuple):
     gradient: Floats = _NO_GRADIENT
 
     @classmethod
-    def of(cls, counts: NetCounts) -> AdherenceBlock:
+    def of(cls, counts: NetCounts, instance_weights: str) -> AdherenceBlock:
         """Return the block of some counts, without its ids."""
-        return cls(
-            PreferenceSummary.of(counts), BlockProfile(counts.packed(), _SCORE_RIDGE), np.zeros(int(counts.offsets[-1]))
-        )
+        packed = counts.packed()
+        if instance_weights == "counts":
+            packed = packed._replace(weight=counts.per_instance(counts.total))
+        return cls(PreferenceSummary.of(counts), BlockProfile(packed, _SCORE_RIDGE), np.zeros(int(counts.offsets[-1])))
 
 
 class ProfileLikelihood:
-    """The mean profile likelihood per instance over all blocks, as a function of the adherence.
+    """The weighted mean over instances of the profile likelihood, as a function of the adherence.
 
-    `blocks` hold the scores found last, from which the next search starts; a line search that steps back restores them.
-    Each evaluation makes new blocks of the previous ones, so that a lost block can be recomputed.
+    `weight` is the sum of the weights of all instances. `blocks` hold the scores found last, from which the next search
+    starts; a line search that steps back restores them. Each evaluation makes new blocks of the previous ones, so that
+    a lost block can be recomputed.
     """
 
-    def __init__(self, blocks: Shards[AdherenceBlock], count: int, n_experts: int) -> None:
+    def __init__(self, blocks: Shards[AdherenceBlock], weight: float, n_experts: int) -> None:
         self.blocks = blocks
-        self._count = max(count, 1)
+        self._weight = weight if weight > 0 else 1.0
         self._n_experts = n_experts
 
     def __call__(self, theta: Floats) -> tuple[float, Floats]:
@@ -195,14 +197,14 @@ class ProfileLikelihood:
         for block_value, block_gradient in self.blocks.map(_value_and_gradient):
             value += block_value
             gradient += block_gradient
-        return value / self._count, gradient / self._count
+        return value / self._weight, gradient / self._weight
 
     def hessian(self, theta: Floats) -> Floats:
         """Return the Hessian at the adherence of the last evaluation."""
         out = np.zeros((self._n_experts, self._n_experts))
         for part in self.blocks.map(_hessian_of, theta):
             out += part
-        return out / self._count
+        return out / self._weight
 
     def state(self) -> State:
         """Return the scores of all blocks."""
@@ -215,7 +217,7 @@ class ProfileLikelihood:
 
 def block_of(block: Preferences, owner: MPM) -> AdherenceBlock:
     owner._checked(block)
-    return AdherenceBlock.of(net_counts(block, owner.transform, False))
+    return AdherenceBlock.of(net_counts(block, owner.transform, False), owner.instance_weights)
 
 
 def summary_of(block: AdherenceBlock) -> PreferenceSummary:
@@ -415,9 +417,11 @@ def gradient_ascent(
     clipped to [0, 1]. `checkpoint` keeps the state after every step.
     """
     p = packed
-    count = max(int(informative(packed).sum()), 1)
     sizes = np.diff(p.offsets)
-    n_preferences = np.maximum(np.bincount(p.expert, weights=p.share, minlength=len(theta)), 1e-300)
+    weight = np.where(informative(packed), p.weight, 0.0)
+    whole = float(weight.sum()) or 1.0
+    amount = np.repeat(weight, np.diff(p.list_starts)) * p.share
+    n_preferences = np.bincount(p.expert, weights=amount, minlength=len(theta))
     none = np.zeros(int(sizes.sum()))
     at = _AscentState(
         theta, none, none, none, np.zeros(len(theta)), np.full(len(sizes), -np.inf), 0.5 * sizes, np.zeros(0)
@@ -435,19 +439,19 @@ def gradient_ascent(
             step_size = np.where(fell, 0.5 * at.step_size, at.step_size)
             best, gradient = np.where(back, at.best, at.score), np.where(back, at.gradient, by_score)
             highest = np.where(fell, at.highest, values)
-            trace = np.append(at.trace, float(highest.sum()) / count)
+            trace = np.append(at.trace, float((weight * highest).sum()) / whole)
             score, new_theta = best + np.repeat(step_size, sizes) * gradient, at.theta
             if learning and n_iter < steps:
-                new_theta = np.clip(at.theta + 0.2 * by_theta / n_preferences, 0.0, 1.0)
+                new_theta = np.clip(at.theta + 0.2 * by_theta / np.maximum(n_preferences, 1e-300), 0.0, 1.0)
             at = _AscentState(new_theta, score, best, gradient, by_theta, highest, step_size, trace)
             if n_iter < steps:
                 checkpoint.save(n_iter + 1, at._asdict)
                 report(n_iter + 1, steps)
     norms = _largest_entries(np.abs(at.gradient), p.offsets)
     theta, best = at.theta, at.best
-    norm = max(_projected_gradient_norm(theta, at.by_theta / count) if learning else 0.0, float(norms.max(initial=0.0)))
+    norm = max(_projected_gradient_norm(theta, at.by_theta / whole) if learning else 0.0, float(norms.max(initial=0.0)))
     if learning:
-        theta, top = _rescaled(theta, np.bincount(p.expert, weights=p.share, minlength=len(theta)) > 0)
+        theta, top = _rescaled(theta, n_preferences > 0)
         best = best * top
     made = min(len(at.trace), steps)
     return AdherenceFit(theta, float(at.trace[-1]), norm, made, False, at.trace.tolist()), best, norms, at.highest

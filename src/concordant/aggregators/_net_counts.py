@@ -158,14 +158,15 @@ class NetCounts(NamedTuple):
         return self.slot[:-1][inside], self.slot[1:][inside]
 
     def packed(self) -> PackedCounts:
-        """Return the counts of every instance, divided by its number of preferences."""
+        """Return the counts of every instance, divided by its number of preferences; all instances have weight 1."""
         from concordant.kernels.mpm import PackedCounts
 
         total = self.per_instance(self.total)[self.list_instance]
         scale = ratio(1.0, total, 0.0)
         net = self.net * self.per_row(scale)
+        one = np.ones(len(self.offsets) - 1)
         return PackedCounts(
-            self.offsets, self.list_starts, self.list_offsets, self.expert, self.total * scale, self.slot, net
+            self.offsets, self.list_starts, self.list_offsets, self.expert, self.total * scale, self.slot, net, one
         )
 
 

@@ -140,6 +140,9 @@ class MPM(Aggregator):
         an expert with the labels given to `fit`: the share of pairs that it orders as their labels do, averaged over
         instances. "none": θ = 1 for all experts, and nothing to fit. "auto": "learned" from 20 instances on, otherwise
         "none"; `adherence_used_` says which.
+    instance_weights : {"equal", "counts"}
+        The weight of an instance when θ is learned from agreement: "equal", the same for all; "counts", its number of
+        preferences, which is the likelihood of the whole corpus.
     normalize : {"minmax", "none"}
         Whether supervised θ is rescaled to 0 for the worst expert and 1 for the best, as in the paper's tables, or used
         as it is. Where all experts are equally good, rescaling gives all of them 1.
@@ -156,7 +159,7 @@ class MPM(Aggregator):
         The most steps of the adherence, of L-BFGS, or of gradient ascent.
     tol : float
         Converged when the largest entry of the gradient is below this: the gradient of the mean log-likelihood per
-        preference, for the adherence averaged over instances and projected on the bounds of θ.
+        preference, for the adherence averaged over instances by their weight and projected on the bounds of θ.
     uncertainty : {"auto", "information", "sandwich", "bootstrap", "none"}
         "auto": observed information for comparisons without experts, else a sandwich clustered by expert, moderated
         for items that few experts rank; none above 5,000 items. The adherence is taken as known.
@@ -192,11 +195,11 @@ class MPM(Aggregator):
     Cost O(R log M) to count R rows without forming a table, then O(M) per step of the root. The adherence
     costs O(K M² + K² M) for each instance and step up to 1,000 experts and items, O(K M) beyond; scores of unequal
     trust O(K M) per step; variances O(M²) per step for equal trust, O(K M²) otherwise. The objective is the mean
-    log-likelihood per preference, so that each instance counts alike in θ. While θ is learned, the scores have a prior
-    of precision 0.001 per preference, without which they may be infinite; variances have one of precision 1 / M per
-    preference on log γ, which also fixes their scale. θ is learned with equal variances, and variances are estimated
-    with θ fixed. Where every item only wins or only loses there is no finite estimate: a warning names the instance,
-    and the scores are Σ θ d, which has the same order.
+    log-likelihood per preference, so that each instance counts alike in θ by default. While θ is learned, the scores
+    have a prior of precision 0.001 per preference, without which they may be infinite; variances have one of precision
+    1 / M per preference on log γ, which also fixes their scale. θ is learned with equal variances, and variances are
+    estimated with θ fixed. Where every item only wins or only loses there is no finite estimate: a warning names the
+    instance, and the scores are Σ θ d, which has the same order.
 
     Supervised θ counts the pairs of items with different labels that the expert orders; an instance without such a pair
     is skipped, and a list of weight 2 counts twice in the mean over instances. In comparisons, every win of the item
@@ -241,6 +244,7 @@ class MPM(Aggregator):
     constraints: ClassVar[Mapping[str, Constraint]] = {
         "variances": one_of(False, True, "force"),
         "adherence": one_of("auto", "learned", "supervised", "none"),
+        "instance_weights": one_of("equal", "counts"),
         "normalize": one_of("minmax", "none"),
         "unjudged": one_of("zero", "drop"),
         "transform": one_of("count", "binary", "rankdiff", "log", "rating"),
@@ -271,6 +275,7 @@ class MPM(Aggregator):
         *,
         variances: bool | str = False,
         adherence: str = "auto",
+        instance_weights: str = "equal",
         normalize: str = "minmax",
         unjudged: str = "zero",
         transform: str = "count",
@@ -286,6 +291,7 @@ class MPM(Aggregator):
     ) -> None:
         self.variances = variances
         self.adherence = adherence
+        self.instance_weights = instance_weights
         self.normalize = normalize
         self.unjudged = unjudged
         self.transform = transform
@@ -326,7 +332,9 @@ class MPM(Aggregator):
         counts = net_counts(preferences, self.transform, bool(self.variances))
         kind = self._interval_kind(counts.named)
         self._learn_adherence(
-            preferences, [PreferenceSummary.of(counts)], lambda: InMemory([AdherenceBlock.of(counts)])
+            preferences,
+            [PreferenceSummary.of(counts)],
+            lambda: InMemory([AdherenceBlock.of(counts, self.instance_weights)]),
         )
         if self.adherence == "supervised":
             self._learn_from_labels(preferences, labels, validation)
@@ -359,7 +367,8 @@ class MPM(Aggregator):
             (packed,) = blocks().map(_mpm_fit.packed_of)
             found = _mpm_fit.gradient_ascent(packed, self.adherence_, self.max_iter, learning=True, **how)[0]
         else:
-            profile = _mpm_fit.ProfileLikelihood(blocks(), n_informative, len(self.experts_))
+            weight = n_informative if self.instance_weights == "equal" else float(n_preferences.sum())
+            profile = _mpm_fit.ProfileLikelihood(blocks(), weight, len(self.experts_))
             largest = max(s.largest for s in summaries)
             found = _mpm_fit.maximise_adherence(
                 profile, n_preferences > 0, largest, tol=self.tol, max_iter=self.max_iter, **how
@@ -713,9 +722,9 @@ def _packed_by_adherence(counts: NetCounts, groups: _AdherenceGroups) -> tuple[P
         slot = np.arange(len(groups.net), dtype=np.int32)
         net = groups.net * np.repeat(scale, sizes)
         share = (groups.total > 0).astype(np.float64)
-        return PackedCounts(
-            counts.offsets, one, counts.offsets, np.zeros(len(sizes), np.int64), share, slot, net
-        ), np.ones(1)
+        expert = np.zeros(len(sizes), np.int64)
+        packed = PackedCounts(counts.offsets, one, counts.offsets, expert, share, slot, net, np.ones(len(sizes)))
+        return packed, np.ones(1)
     trusted = counts._replace(total=np.where(groups.theta > 0, counts.total, 0.0))
     return trusted.packed()._replace(expert=np.arange(len(groups.theta), dtype=np.int64)), groups.theta
 

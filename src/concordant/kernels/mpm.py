@@ -62,6 +62,8 @@ class PackedCounts(NamedTuple):
         The item of each row.
     net : float64[R]
         Preferences for the item minus those against it.
+    weight : float64[N]
+        The weight of each instance when the adherence is learned.
     """
 
     offsets: Ints
@@ -71,6 +73,7 @@ class PackedCounts(NamedTuple):
     share: Floats
     slot: Codes
     net: Floats
+    weight: Floats
 
 
 @jit
@@ -383,6 +386,7 @@ def joint_gradients(
     share: Floats,
     slot: Codes,
     net: Floats,
+    weight: Floats,
     theta: Floats,
     score: Floats,
     ridge: float,
@@ -393,11 +397,12 @@ def joint_gradients(
     """Write the gradients of the joint objective in scores and adherence, and the objective of every instance.
 
     Σ_l [θ_l d_l·s − share_l log Z(θ_l s)] − ½ ridge ‖s‖²; ∂/∂s = θ (d − share ρ(θ s)) and ∂/∂θ = s·(d − share ρ),
-    summed over lists, with ρ = (exp(x) B − exp(−x) A) / Z. O(L M) for each instance.
+    summed over lists, with ρ = (exp(x) B − exp(−x) A) / Z. The gradient in θ weighs the instances; the rest is that of
+    each instance alone. O(L M) for each instance.
 
     Parameters
     ----------
-    offsets, list_starts, list_offsets, expert, share, slot, net
+    offsets, list_starts, list_offsets, expert, share, slot, net, weight
         As in `PackedCounts`.
     theta : float64[K]
         The adherence of the experts.
@@ -435,7 +440,7 @@ def joint_gradients(
                 by_score[slot[r]] += t * net[r]
                 along += score[slot[r]] * net[r]
                 value += t * net[r] * score[slot[r]]
-            by_theta[expert[k]] += along
+            by_theta[expert[k]] += weight[n] * along
         values[n] = value
 
 
@@ -529,6 +534,7 @@ def adherence_hessian(
     share: Floats,
     slot: Codes,
     net: Floats,
+    weight: Floats,
     theta: Floats,
     score: Floats,
     ridge: float,
@@ -576,7 +582,7 @@ def adherence_hessian(
                     own[i, j] -= w * ((e[i] * f[j] + f[i] * e[j]) / z + rho[i] * rho[j])
             for r in range(list_offsets[k], list_offsets[k + 1]):
                 cross[lists, slot[r] - first] += net[r]
-            out[expert[k], expert[k]] -= moved
+            out[expert[k], expert[k]] -= weight[n] * moved
             who[lists] = expert[k]
             lists += 1
         # Cholesky factor of the score block, then L⁻¹ times the mixed derivatives.
@@ -596,9 +602,9 @@ def adherence_hessian(
                 total = 0.0
                 for i in range(m):
                     total += cross[q, i] * cross[r, i]
-                out[who[q], who[r]] += total
+                out[who[q], who[r]] += weight[n] * total
                 if r < q:
-                    out[who[r], who[q]] += total
+                    out[who[r], who[q]] += weight[n] * total
 
 
 def informative(packed: PackedCounts) -> NDArray[np.bool_]:
