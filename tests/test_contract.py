@@ -79,6 +79,7 @@ VARIANTS: list[tuple[Aggregator, tuple[str, ...] | None]] = [
     (cc.CPS(distance="spearman"), None),
     (cc.MPM(adherence="learned"), None),
     (cc.MPM(adherence="learned", variances=True), None),
+    (cc.MPM(adherence="learned", variances="joint"), None),
     (cc.MPM(variances=True, adherence="none"), None),
     (cc.MPM(adherence="learned", optimizer="gd"), None),
     (cc.MPM(adherence="learned", optimizer="gd", variances=True), None),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -314,6 +315,12 @@ def instance_tables(votes: cc.Preferences) -> list[oracle.Instance]:
     return out
 
 
+def blocks_of(votes: cc.Preferences) -> cc.Blocks:
+    """Return the preferences in two blocks."""
+    rows = np.diff(votes.list_offsets[votes.list_starts])
+    return cc.Blocks(InMemory([votes[:2], votes[2:]]), votes.instances, votes.experts, rows, votes.kind)
+
+
 def instance_counts(instances: Sequence[oracle.Instance]) -> list[float]:
     return [sum(float(y.sum()) for _, y in own) for own in instances]
 
@@ -332,9 +339,7 @@ def test_weighted_adherence_is_the_maximum_over_adherence_and_scores(
     assert method.fit_info_.converged
     assert method.fit_info_.objective == pytest.approx(value, abs=1e-6)
     np.testing.assert_allclose(method.adherence_, best[:4], atol=1e-6)
-    rows = np.diff(votes.list_offsets[votes.list_starts])
-    blocks = cc.Blocks(InMemory([votes[:2], votes[2:]]), votes.instances, votes.experts, rows, votes.kind)
-    in_blocks = cc.MPM(adherence="learned", instance_weights=instance_weights).fit(blocks)
+    in_blocks = cc.MPM(adherence="learned", instance_weights=instance_weights).fit(blocks_of(votes))
     np.testing.assert_allclose(in_blocks.adherence_, method.adherence_, atol=1e-7)
 
 
@@ -623,6 +628,102 @@ def test_large_instances_ask_before_they_take_memory(monkeypatch: pytest.MonkeyP
     assert np.isnan(got.stderr).all()
     asked = quiet(cc.MPM(adherence="none", uncertainty="sandwich"), votes)
     assert np.isfinite(asked.stderr).all()
+
+
+# Adherence and variances learned together.
+
+
+@pytest.mark.parametrize("instance_weights", ["equal", "counts"])
+@pytest.mark.parametrize(("seed", "sizes"), [(0, (3, 6, 4, 5, 3)), (4, (4, 4)), (5, (4, 4)), (7, (5,))], ids=str)
+def test_joint_adherence_scores_and_variances_are_the_maximum(
+    seed: int, sizes: tuple[int, ...], instance_weights: str
+) -> None:
+    votes = uneven(seed, sizes)
+    instances = instance_tables(votes)
+    weight = instance_counts(instances) if instance_weights == "counts" else np.ones(len(instances))
+    value, best = oracle.corpus_maximum(instances, 4, weight, 1e-3, variances=True, starts=4)
+    method = cc.MPM(adherence="learned", variances="joint", instance_weights=instance_weights).fit(votes)
+    info = method.fit_info_
+    assert info.converged
+    assert info.gradient_norm < 1e-12
+    assert info.objective > value - 1e-6
+    # The starts all end at this maximum or below it.
+    assert info.objective == pytest.approx(value, abs=1e-9)
+    np.testing.assert_allclose(method.adherence_, best[:4], atol=1e-6)
+
+
+def test_joint_adherence_is_not_that_of_equal_variances() -> None:
+    votes = uneven()
+    joint, after = (cc.MPM(adherence="learned", variances=v) for v in ("joint", True))
+    quiet(joint, votes)
+    quiet(after, votes)
+    assert np.abs(joint.adherence_ - after.adherence_).max() > 0.01
+    assert joint.variance_.shape == after.variance_.shape
+    # Where the adherence is not learned, nothing is left to learn together.
+    by_default = [quiet(cc.MPM(variances=v), votes).score for v in ("joint", True)]
+    np.testing.assert_array_equal(*by_default)
+
+
+@pytest.mark.parametrize("comparisons", [False, True])
+def test_joint_profile_derivatives_are_finite_differences(comparisons: bool) -> None:
+    votes = uneven(sizes=(4, 3)).with_weights({"good": 2.0})
+    counts = net_counts(votes.comparisons("count") if comparisons else votes, "count", pairs=True)
+    block = _mpm_fit.AdherenceBlock.of(counts, "counts", joint=True)
+    profile = _mpm_fit.ProfileLikelihood(InMemory([block]), float(counts.total.sum()), 4)
+    theta = np.array([0.9, 0.5, 0.3, 0.7])
+    value, gradient = profile(theta)
+    hessian = profile.hessian(theta)
+    (found,) = profile.blocks.map(lambda b: b)
+    # The point is stationary for the scores and log variances of the objective written out.
+    z, edges = np.split(found.score, 2), counts.offsets
+    own = [np.concatenate([part[a:b] for part in z]) for a, b in itertools.pairwise(edges)]
+    instances = instance_tables(votes)
+    want, slope = oracle.corpus_objective(
+        np.concatenate([theta, *own]), instances, 4, instance_counts(instances), 1e-3, variances=True
+    )
+    assert value == pytest.approx(want, abs=1e-12)
+    np.testing.assert_allclose(slope[4:], 0, atol=1e-14)
+    np.testing.assert_allclose(gradient, slope[:4], atol=1e-14)
+    np.testing.assert_allclose(hessian, oracle.slope(lambda t: profile(t)[1], theta), atol=1e-8)
+    assert found.norm < 1e-13
+
+
+def test_joint_learning_in_blocks_by_other_steps_and_from_a_checkpoint(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    votes = uneven()
+    whole = cc.MPM(adherence="learned", variances="joint").fit(votes)
+    in_blocks = cc.MPM(adherence="learned", variances="joint").fit(blocks_of(votes))
+    np.testing.assert_allclose(in_blocks.adherence_, whole.adherence_, rtol=0, atol=1e-9)
+    for _ in range(2):
+        with cc.checkpoint(tmp_path / "fit", every=0):
+            again = cc.MPM(adherence="learned", variances="joint").fit(votes)
+        np.testing.assert_array_equal(again.adherence_, whole.adherence_)
+        assert again.fit_info_.gradient_norm == whole.fit_info_.gradient_norm
+    monkeypatch.setattr(_mpm_fit, "_DENSE_EXPERTS", 0)
+    quasi = cc.MPM(adherence="learned", variances="joint").fit(votes)
+    assert quasi.fit_info_.converged
+    np.testing.assert_allclose(quasi.adherence_, whole.adherence_, rtol=0, atol=1e-5)
+
+
+def test_joint_learning_says_where_it_stops_and_what_it_cannot_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    votes = uneven()
+    method = cc.MPM(adherence="learned", variances="joint", max_iter=1)
+    with pytest.warns(ConcordantWarning, match="adherence and variances have not converged after 1 steps"):
+        method.fit(votes)
+    assert not method.fit_info_.converged
+    for params, message in (
+        ({"adherence": "none"}, "'adherence' parameter of MPM must be 'auto' or 'learned' where variances='joint'"),
+        ({"adherence": "supervised"}, "'adherence' parameter of MPM must be 'auto' or 'learned'"),
+        ({"optimizer": "gd"}, "'optimizer' parameter of MPM must be 'auto' where variances='joint'"),
+    ):
+        with pytest.raises(ParameterError, match=message):
+            cc.MPM(variances="joint", **params).fit(votes)
+    monkeypatch.setattr(module, "_MANY_ITEMS", 4)
+    with pytest.raises(
+        DataError, match=r"variances='joint' needs a table of all pairs .* 6 items .* variances='force'"
+    ):
+        cc.MPM(adherence="learned", variances="joint").fit(votes)
 
 
 # Intervals.

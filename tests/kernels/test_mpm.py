@@ -362,7 +362,7 @@ def test_scores_and_variances_are_stationary(monkeypatch: pytest.MonkeyPatch) ->
     m = 6
     total = sum(t * y for t, y in zip(theta, tables, strict=True)).astype(float) / totals.sum()
     arguments = (total, totals / totals.sum(), theta, np.zeros(m), np.zeros(m))
-    found = _mpm_variances.solve_variances(*arguments, ridge=0.5, tol=1e-8, max_iter=200)
+    found = _mpm_variances.solve_variances(*arguments, prior=_mpm_variances.Prior(0.5), tol=1e-8, max_iter=200)
     assert found.norm < 1e-14
     assert abs(found.beta.mean()) < 1e-12
     assert abs(found.score.mean()) < 1e-12
@@ -375,10 +375,10 @@ def test_scores_and_variances_are_stationary(monkeypatch: pytest.MonkeyPatch) ->
     assert found.objective == pytest.approx(objective(z), abs=1e-12)
     np.testing.assert_allclose(oracle.slope(objective, z), 0, atol=1e-8)
     monkeypatch.setattr(_mpm_variances, "_POLISHED_ITEMS", 0)
-    rough = _mpm_variances.solve_variances(*arguments, ridge=0.5, tol=1e-9, max_iter=500)
+    rough = _mpm_variances.solve_variances(*arguments, prior=_mpm_variances.Prior(0.5), tol=1e-9, max_iter=500)
     assert rough.norm <= 1e-9
     np.testing.assert_allclose(rough.score, found.score, atol=1e-6)
-    short = _mpm_variances.solve_variances(*arguments, ridge=0.5, tol=1e-9, max_iter=2)
+    short = _mpm_variances.solve_variances(*arguments, prior=_mpm_variances.Prior(0.5), tol=1e-9, max_iter=2)
     assert short.n_iter == 2
     assert short.norm > 1e-9
 
@@ -394,6 +394,13 @@ def test_variances_by_gradient_ascent_never_fall() -> None:
     assert (
         values[-1]
         > _mpm_variances.solve_variances(
-            total, totals / totals.sum(), theta, np.zeros(6), np.zeros(6), ridge=0.5, tol=1e-8, max_iter=100
+            total,
+            totals / totals.sum(),
+            theta,
+            np.zeros(6),
+            np.zeros(6),
+            prior=_mpm_variances.Prior(0.5),
+            tol=1e-8,
+            max_iter=100,
         ).objective
     )

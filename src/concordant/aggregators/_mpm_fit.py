@@ -1,7 +1,7 @@
 """Learns the adherence of experts in the multinomial preference model: Newton, L-BFGS-B or gradient ascent.
 
-The objective is the profile likelihood: a function of the adherence alone, with the scores of each instance optimal for
-it.
+The objective is the profile likelihood: a function of the adherence alone, with the scores of each instance (and, on
+request, its variances) optimal for it.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from concordant.aggregators._mpm_variances import VARIANCE_RIDGE, JointProfile, Prior
 from concordant.aggregators._net_counts import NetCounts, net_counts
 from concordant.arrays import Floats, Ints
 from concordant.data.preferences import Preferences
@@ -58,7 +59,8 @@ class AdherenceFit(NamedTuple):
     theta : float64[K]
         The adherence, the largest 1.
     objective, norm : float
-        The weighted mean of the objective over instances, and the largest entry of its projected gradient in θ.
+        The weighted mean of the objective over instances, and the largest entry of its gradient, in θ projected on the
+        bounds.
     n_iter, converged, trace
         The number of steps, whether they converged, and the objective after each.
     """
@@ -83,8 +85,12 @@ class BlockProfile:
         self.wanted = informative(packed)
         self.row_expert = np.repeat(packed.expert, np.diff(packed.list_offsets))
 
-    def evaluate(self, theta: Floats, start: Floats) -> tuple[float, Floats, Floats]:
-        """Return the objective, its gradient, and the optimal scores found from a start.
+    def start(self) -> Floats:
+        """Return scores of 0."""
+        return np.zeros(int(self.packed.offsets[-1]))
+
+    def evaluate(self, theta: Floats, start: Floats) -> tuple[float, Floats, Floats, float]:
+        """Return the objective, its gradient, the optimal scores found from a start, and their largest gradient entry.
 
         By the envelope theorem the change of the scores does not enter the gradient.
         """
@@ -97,7 +103,7 @@ class BlockProfile:
         )
         by_score, by_theta = np.zeros(len(score)), np.zeros(len(theta))
         joint_gradients(*p, theta, score, self.ridge, by_score, by_theta, values)
-        return float((p.weight * values).sum()), by_theta, score
+        return float((p.weight * values).sum()), by_theta, score, float(norm.max(initial=0.0))
 
     def hessian(self, theta: Floats, best: Floats) -> Floats:
         """Return the Hessian F_θθ − F_θs F_ss⁻¹ F_sθ at the optimal scores for θ."""
@@ -160,21 +166,31 @@ _NO_GRADIENT = np.zeros(0)
 
 
 class AdherenceBlock(NamedTuple):
-    """A block to learn adherence from: its profile likelihood, and its scores, value and gradient at the last θ."""
+    """A block to learn adherence from: its profile likelihood, and the results at the last θ.
+
+    `score` holds the optimal scores, followed by the log variances where those are learned too; `norm` is the largest
+    entry of the gradient in them.
+    """
 
     summary: PreferenceSummary
-    profile: BlockProfile
+    profile: BlockProfile | JointProfile
     score: Floats
     value: float = 0.0
     gradient: Floats = _NO_GRADIENT
+    norm: float = 0.0
 
     @classmethod
-    def of(cls, counts: NetCounts, instance_weights: str) -> AdherenceBlock:
-        """Return the block of some counts, without its ids."""
+    def of(cls, counts: NetCounts, instance_weights: str, joint: bool) -> AdherenceBlock:
+        """Return the block of some counts; `joint` learns variances too."""
         packed = counts.packed()
         if instance_weights == "counts":
             packed = packed._replace(weight=counts.per_instance(counts.total))
-        return cls(PreferenceSummary.of(counts), BlockProfile(packed, _SCORE_RIDGE), np.zeros(int(counts.offsets[-1])))
+        profile: BlockProfile | JointProfile
+        if joint:
+            profile = JointProfile(counts, packed, Prior(VARIANCE_RIDGE, _SCORE_RIDGE))
+        else:
+            profile = BlockProfile(packed, _SCORE_RIDGE)
+        return cls(PreferenceSummary.of(counts), profile, profile.start())
 
 
 class ProfileLikelihood:
@@ -217,7 +233,8 @@ class ProfileLikelihood:
 
 def block_of(block: Preferences, owner: MPM) -> AdherenceBlock:
     owner._checked(block)
-    return AdherenceBlock.of(net_counts(block, owner.transform, False), owner.instance_weights)
+    joint = owner.variances == "joint"
+    return AdherenceBlock.of(net_counts(block, owner.transform, joint), owner.instance_weights, joint)
 
 
 def summary_of(block: AdherenceBlock) -> PreferenceSummary:
@@ -230,12 +247,16 @@ def packed_of(block: AdherenceBlock) -> PackedCounts:
 
 def _evaluate(block: AdherenceBlock, theta: Floats) -> AdherenceBlock:
     """Return the block at another θ; the search for its scores starts at the present ones."""
-    value, gradient, score = block.profile.evaluate(theta, block.score)
-    return block._replace(score=score, value=value, gradient=gradient)
+    value, gradient, score, norm = block.profile.evaluate(theta, block.score)
+    return block._replace(score=score, value=value, gradient=gradient, norm=norm)
 
 
 def _value_and_gradient(block: AdherenceBlock) -> tuple[float, Floats]:
     return block.value, block.gradient
+
+
+def _norm_of(block: AdherenceBlock) -> float:
+    return block.norm
 
 
 def _hessian_of(block: AdherenceBlock, theta: Floats) -> Floats:
@@ -243,13 +264,13 @@ def _hessian_of(block: AdherenceBlock, theta: Floats) -> Floats:
 
 
 def _state_of(block: AdherenceBlock) -> State:
-    return {"score": block.score}
+    return {"score": block.score, "norm": np.array([block.norm])}
 
 
 def _restore(block: AdherenceBlock, known: State) -> AdherenceBlock:
     if known["score"].shape != block.score.shape:
         raise FormatError("the checkpoint is not of these preferences. Remove it to begin anew.")
-    return block._replace(score=known["score"])
+    return block._replace(score=known["score"], norm=float(known["norm"][0]))
 
 
 def maximise_adherence(
@@ -272,7 +293,7 @@ def maximise_adherence(
     n_experts = len(has_preferences)
     way = _newton if n_experts <= _DENSE_EXPERTS and largest <= _DENSE_ITEMS else _quasi_newton
     at = way(profile, n_experts, tol, max_iter, report, checkpoint)
-    norm = _projected_gradient_norm(at.theta, at.gradient)
+    norm = max(_projected_gradient_norm(at.theta, at.gradient), *at.blocks.map(_norm_of))
     theta, _ = _rescaled(at.theta, has_preferences)
     return AdherenceFit(theta, at.value, norm, at.n_iter, bool(norm <= tol), at.trace)
 

@@ -1,4 +1,7 @@
-"""Scores and variances of the multinomial preference model: L-BFGS and Newton, or gradient ascent as published."""
+"""Scores and variances of the multinomial preference model: L-BFGS and Newton, or gradient ascent as published.
+
+`JointProfile` is the profile likelihood of the adherence, with scores and variances optimal for it.
+"""
 
 from __future__ import annotations
 
@@ -6,17 +9,61 @@ from typing import NamedTuple
 
 import numpy as np
 
-from concordant.arrays import Floats
+from concordant.aggregators._net_counts import NetCounts
+from concordant.arrays import Floats, Ints
 from concordant.kernels.linear_systems import cholesky_solve
-from concordant.kernels.mpm_variance import pair_gradient, pair_hessian
+from concordant.kernels.mpm import PackedCounts, informative, solve_semidefinite
+from concordant.kernels.mpm_variance import pair_covariances, pair_gradient, pair_hessian
 from concordant.learning.optimisers import LBFGS, Objective
 
-__all__ = ["Variances", "gradient_ascent", "solve_variances"]
+__all__ = ["VARIANCE_RIDGE", "JointProfile", "Prior", "Variances", "gradient_ascent", "solve_variances"]
+
+# The precision per preference and item of the prior on log variances.
+VARIANCE_RIDGE = 1.0
 
 # Updates that L-BFGS remembers.
 _MEMORY = 20
 # Up to this many items the last steps are Newton's, with a dense Hessian.
 _POLISHED_ITEMS = 400
+
+
+class Prior(NamedTuple):
+    """Precisions per preference of the priors: of all log variances together, and of each score at γ = ½.
+
+    Scores grow with the variances: at γ = ½ they are s / (2 γ̄), γ̄ the geometric mean of γ. So the prior on scores does
+    not act on a common factor of scores and variances, which the prior on log variances sets to mean β = 0.
+    """
+
+    variance: float
+    score: float = 0.0
+
+    def subtract(self, z: Floats, gradient: Floats) -> float:
+        """Subtract the gradient of the penalty from that of the objective; return the penalty."""
+        m = len(z) // 2
+        score, beta = z[:m], z[m:]
+        precision, square = self._score_precision(beta), float(score @ score)
+        gradient[m:] -= self.variance / m * beta
+        gradient[:m] -= precision * score
+        gradient[m:] += precision * square / m
+        return 0.5 * self.variance / m * float(beta @ beta) + 0.5 * precision * square
+
+    def add_curvature(self, z: Floats, curvature: Floats) -> None:
+        """Add the second derivatives of the penalty to a curvature."""
+        m = len(z) // 2
+        score, own = z[:m], np.arange(m)
+        precision = self._score_precision(z[m:])
+        curvature[m + own, m + own] += self.variance / m
+        if precision > 0:
+            curvature[own, own] += precision
+            curvature[:m, m:] -= 2.0 * precision / m * score[:, None]
+            curvature[m:, :m] -= 2.0 * precision / m * score
+            curvature[m:, m:] += 2.0 * precision / m**2 * float(score @ score)
+        # A common shift of the scores is free, or optimal at mean 0; any curvature along it will do.
+        curvature[:m, :m] += np.trace(curvature[:m, :m]) / m / m
+
+    def _score_precision(self, beta: Floats) -> float:
+        """Return the precision of the scores, which are those at γ = ½ times 2 γ̄."""
+        return self.score * float(np.exp(-2.0 * beta.mean())) / 4.0 if self.score else 0.0
 
 
 class Variances(NamedTuple):
@@ -46,31 +93,31 @@ def solve_variances(
     score: Floats,
     beta: Floats,
     *,
-    ridge: float,
+    prior: Prior,
     tol: float,
     max_iter: int,
+    newton_tol: float = 1e-4,
 ) -> Variances:
-    """Return scores and log variances at which the objective less ½ ridge mean(β²) is stationary.
+    """Return scores and log variances at which the objective less the penalty of the prior is stationary.
 
-    L-BFGS from the given scores and log variances, then, up to 400 items, Newton steps to full precision. The ridge
-    fixes the gauge: a common factor of scores and variances is free, and mean β = 0 has the smallest penalty.
+    L-BFGS from the given scores and log variances, then, up to 400 items, where the gradient is below `newton_tol`,
+    Newton steps to full precision. The prior fixes the gauge: a common factor of scores and variances is free, and mean
+    β = 0 has the smallest penalty.
     """
     m = len(score)
-    weight = ridge / m
     mean = np.zeros(len(share))
 
     def objective(z: Floats) -> tuple[float, Floats]:
         gradient = np.empty(2 * m)
         value = pair_gradient(table, share, theta, z[:m], z[m:], gradient, mean)
-        gradient[m:] -= weight * z[m:]
-        return 0.5 * weight * float(z[m:] @ z[m:]) - value, -gradient
+        return prior.subtract(z, gradient) - value, -gradient
 
     # Newton steps converge quadratically: where they follow, L-BFGS may stop early.
-    first_tol = max(tol, 1e-4) if m <= _POLISHED_ITEMS else tol
+    first_tol = max(tol, newton_tol) if m <= _POLISHED_ITEMS else tol
     z, value, gradient, n_iter = _lbfgs(objective, np.concatenate([score, beta]), first_tol, max_iter)
     if m <= _POLISHED_ITEMS:
         z, value, gradient, newton_steps = _newton(
-            objective, z, value, gradient, table, share, theta, weight, max_iter - n_iter
+            objective, z, value, gradient, table, share, theta, prior, max_iter - n_iter
         )
         n_iter += newton_steps
     shift = float(z[m:].mean())
@@ -102,7 +149,7 @@ def _newton(
     table: Floats,
     share: Floats,
     theta: Floats,
-    weight: float,
+    prior: Prior,
     max_iter: int,
 ) -> tuple[Floats, float, Floats, int]:
     """Return the point after at most `max_iter` Newton steps, none of which increases the objective."""
@@ -111,9 +158,7 @@ def _newton(
     for n_iter in range(max_iter):
         norm = float(np.abs(gradient).max(initial=0.0))
         pair_hessian(table, share, theta, z[:m], z[m:], mean, hessian)
-        hessian[np.arange(m, 2 * m), np.arange(m, 2 * m)] += weight
-        # A common shift of the scores is free; any curvature along it will do.
-        hessian[:m, :m] += np.trace(hessian[:m, :m]) / m / m
+        prior.add_curvature(z, hessian)
         right = -gradient[:, None]
         step = right[:, 0]
         if not cholesky_solve(hessian.copy(), right):
@@ -157,3 +202,103 @@ def gradient_ascent(table: Floats, share: Floats, theta: Floats, steps: int) -> 
         score, beta = score * np.exp(-shift), beta - shift
     score, beta = best
     return Variances(score - score.mean(), beta, highest, float(np.abs(best_gradient).max(initial=0.0)), steps)
+
+
+class JointProfile:
+    """The profile likelihood of a block of instances, with scores and variances optimal for the adherence.
+
+    All values are weighted sums over the instances. Points are the scores of all slots, then their log variances.
+    """
+
+    def __init__(self, counts: NetCounts, packed: PackedCounts, prior: Prior) -> None:
+        self.counts = counts
+        self.packed = packed
+        self.prior = prior
+        self.wanted = informative(packed)
+
+    def start(self) -> Floats:
+        """Return the point at which all scores and log variances are 0."""
+        return np.zeros(2 * int(self.packed.offsets[-1]))
+
+    def evaluate(self, theta: Floats, start: Floats) -> tuple[float, Floats, Floats, float]:
+        """Return the objective, its gradient, the optimal point found from a start, and its largest gradient entry."""
+        out, by_theta = start.copy(), np.zeros(len(theta))
+        value, norm = 0.0, 0.0
+        list_theta = theta[self.packed.expert]
+        for n in np.flatnonzero(self.wanted).tolist():
+            own = self._of_instance(n, list_theta)
+            # The start is the point of a nearby θ, from which Newton's method converges at once.
+            found = solve_variances(
+                own.table,
+                own.share,
+                own.theta,
+                *np.split(out[own.slots], 2),
+                prior=self.prior,
+                tol=1e-9,
+                max_iter=1000,
+                newton_tol=1e-2,
+            )
+            out[own.slots] = np.concatenate([found.score, found.beta])
+            gradient, mean = np.empty(len(own.slots)), np.empty(len(own.share))
+            pair_gradient(own.table, own.share, own.theta, found.score, found.beta, gradient, mean)
+            weight = float(self.packed.weight[n])
+            along = self._list_gradients(n, own, found.score, found.beta)[:, : len(found.score)] @ found.score
+            np.add.at(by_theta, own.expert, weight * (along - own.share * mean))
+            value += weight * found.objective
+            norm = max(norm, found.norm)
+        return value, by_theta, out, norm
+
+    def hessian(self, theta: Floats, best: Floats) -> Floats:
+        """Return the Hessian F_θθ − F_θz F_zz⁻¹ F_zθ at the optimal scores and log variances z for θ."""
+        out = np.zeros((len(theta), len(theta)))
+        list_theta = theta[self.packed.expert]
+        for n in np.flatnonzero(self.wanted).tolist():
+            own = self._of_instance(n, list_theta)
+            z, lists = best[own.slots], len(own.share)
+            score, beta = np.split(z, 2)
+            curvature, mean = np.empty((len(z), len(z))), np.empty((lists, len(z)))
+            pair_hessian(own.table, own.share, own.theta, score, beta, mean, curvature)
+            self.prior.add_curvature(z, curvature)
+            variance, covariance = np.empty(lists), np.empty((lists, len(z)))
+            pair_covariances(own.theta, score, beta, variance, covariance)
+            cross = self._list_gradients(n, own, score, beta)
+            cross -= own.share[:, None] * (mean + own.theta[:, None] * covariance)
+            block = cross @ solve_semidefinite(curvature, cross.T)
+            block[np.diag_indices(lists)] -= own.share * variance
+            np.add.at(out, (own.expert[:, None], own.expert[None, :]), self.packed.weight[n] * block)
+        return out
+
+    def _of_instance(self, n: int, list_theta: Floats) -> _InstanceLists:
+        """Return the lists with preferences of an instance, given the adherence of all lists."""
+        p = self.packed
+        lists = np.arange(p.list_starts[n], p.list_starts[n + 1])
+        lists = lists[p.share[lists] > 0]
+        slots = np.arange(p.offsets[n], p.offsets[n + 1])
+        total = float(self.counts.total[lists].sum())
+        return _InstanceLists(
+            lists,
+            p.expert[lists],
+            p.share[lists],
+            list_theta[lists],
+            total,
+            self.counts.table(n, list_theta) / total,
+            np.concatenate([slots, slots + p.offsets[-1]]),
+        )
+
+    def _list_gradients(self, n: int, own: _InstanceLists, score: Floats, beta: Floats) -> Floats:
+        """Return the gradients of Σ_ij Y_l(i,j) u_ij in scores and log variances, for the lists of an instance."""
+        weight = self.counts.weight[own.lists] / own.total
+        return self.counts.list_gradients(n, own.lists, score, np.exp(beta)) * weight[:, None]
+
+
+class _InstanceLists(NamedTuple):
+    """The lists of an instance that have preferences."""
+
+    lists: Ints
+    expert: Ints
+    share: Floats
+    theta: Floats
+    # The number of preferences, the table Σ θ_l Y_l divided by it, and the indices of scores and log variances.
+    total: float
+    table: Floats
+    slots: Ints

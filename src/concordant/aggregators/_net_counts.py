@@ -103,7 +103,7 @@ class NetCounts(NamedTuple):
 
         out = np.zeros((m, m))
         slot, value, offsets, lists = self._lists(n)
-        preference_table(slot, value, offsets, (of_list * self.weight)[lists], self.binary, out)
+        preference_table(slot, value, offsets, of_list[lists] * self.weight[lists], self.binary, out)
         return out
 
     def list_gradients(self, n: int, lists: Ints, score: Floats, gamma: Floats) -> Floats:

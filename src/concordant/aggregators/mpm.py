@@ -29,6 +29,7 @@ from concordant.errors import (
     DataError,
     IdentifiabilityWarning,
     NotFittedError,
+    ParameterError,
     Setting,
     UncertaintyWarning,
     listing,
@@ -64,8 +65,6 @@ __all__ = ["MPM"]
 
 Bools = NDArray[np.bool_]
 
-# The precision per preference and item of the prior on log variances.
-_VARIANCE_RIDGE = 1.0
 # By default the adherence is learned from this many instances on.
 _LEAST_INSTANCES = 20
 # Beyond this many items tables of all pairs are made on request only.
@@ -132,9 +131,10 @@ class MPM(Aggregator):
 
     Parameters
     ----------
-    variances : {False, True, "force"}
-        Whether the variances γ are estimated with the scores; they are stored as `variance_`. This needs a table of all
-        pairs: above 5,000 items in an instance only with "force".
+    variances : {False, True, "joint", "force"}
+        Whether the variances γ are estimated with the scores; they are stored as `variance_`. True: θ is learned with
+        equal variances first. "joint": θ is learned together with scores and variances. Both need a table of all pairs:
+        above 5,000 items in an instance only "force", which is True without that limit.
     adherence : {"auto", "learned", "supervised", "none"}
         "learned": `fit` learns θ over all instances from the agreement of experts. "supervised": θ is the agreement of
         an expert with the labels given to `fit`: the share of pairs that it orders as their labels do, averaged over
@@ -197,9 +197,11 @@ class MPM(Aggregator):
     trust O(K M) per step; variances O(M²) per step for equal trust, O(K M²) otherwise. The objective is the mean
     log-likelihood per preference, so that each instance counts alike in θ by default. While θ is learned, the scores
     have a prior of precision 0.001 per preference, without which they may be infinite; variances have one of precision
-    1 / M per preference on log γ, which also fixes their scale. θ is learned with equal variances, and variances are
-    estimated with θ fixed. Where every item only wins or only loses there is no finite estimate: a warning names the
-    instance, and the scores are Σ θ d, which has the same order.
+    1 / M per preference on log γ, which also fixes their scale. With variances="joint" both priors hold while θ is
+    learned, and θ, scores and γ are a stationary point of one objective, at O(K M²) for each evaluation of an instance;
+    then, as always, scores and variances are estimated with θ fixed and without a prior on the scores. Where every item
+    only wins or only loses there is no finite estimate: a warning names the instance, and the scores are Σ θ d, which
+    has the same order.
 
     Supervised θ counts the pairs of items with different labels that the expert orders; an instance without such a pair
     is skipped, and a list of weight 2 counts twice in the mean over instances. In comparisons, every win of the item
@@ -242,7 +244,7 @@ class MPM(Aggregator):
     )
     _missing_is_unknown = True
     constraints: ClassVar[Mapping[str, Constraint]] = {
-        "variances": one_of(False, True, "force"),
+        "variances": one_of(False, True, "joint", "force"),
         "adherence": one_of("auto", "learned", "supervised", "none"),
         "instance_weights": one_of("equal", "counts"),
         "normalize": one_of("minmax", "none"),
@@ -309,6 +311,14 @@ class MPM(Aggregator):
         """Return whether the adherence is learned from labels."""
         return self.adherence == "supervised"
 
+    def _check_kind(self, kind: str) -> None:
+        super()._check_kind(kind)
+        if self.variances == "joint" and self.adherence not in ("auto", "learned"):
+            allowed = "'auto' or 'learned' where variances='joint'"
+            raise ParameterError.invalid("adherence", "MPM", allowed, self.adherence)
+        if self.variances == "joint" and self.optimizer != "auto":
+            raise ParameterError.invalid("optimizer", "MPM", "'auto' where variances='joint'", self.optimizer)
+
     def _learns(self) -> bool:
         return self.adherence != "none"
 
@@ -334,7 +344,7 @@ class MPM(Aggregator):
         self._learn_adherence(
             preferences,
             [PreferenceSummary.of(counts)],
-            lambda: InMemory([AdherenceBlock.of(counts, self.instance_weights)]),
+            lambda: InMemory([AdherenceBlock.of(counts, self.instance_weights, self.variances == "joint")]),
         )
         if self.adherence == "supervised":
             self._learn_from_labels(preferences, labels, validation)
@@ -361,6 +371,13 @@ class MPM(Aggregator):
         self.adherence_ = np.ones(len(self.experts_))
         if not self.experts_:
             return
+        largest = max(s.largest for s in summaries)
+        if self.variances == "joint" and largest > _MANY_ITEMS:
+            after, without = Setting("variances", "force"), Setting("variances", False)
+            raise DataError(
+                f"variances='joint' needs a table of all pairs for each step: an instance of {largest:,} items takes "
+                f"{8e-9 * largest**2:,.1f} GB. Pass {after} to estimate variances after the adherence, or {without}."
+            ).advising(after, without)
         n_preferences = sum((s.n_preferences for s in summaries), np.zeros(len(self.experts_)))
         how: dict[str, Any] = {"report": report_progress, "checkpoint": StepCheckpoint(self, [votes])}
         if self.optimizer == "gd":
@@ -369,7 +386,6 @@ class MPM(Aggregator):
         else:
             weight = n_informative if self.instance_weights == "equal" else float(n_preferences.sum())
             profile = _mpm_fit.ProfileLikelihood(blocks(), weight, len(self.experts_))
-            largest = max(s.largest for s in summaries)
             found = _mpm_fit.maximise_adherence(
                 profile, n_preferences > 0, largest, tol=self.tol, max_iter=self.max_iter, **how
             )
@@ -392,8 +408,9 @@ class MPM(Aggregator):
         info.converged, info.trace = found.norm <= self.tol, found.trace
         if not info.converged and self.optimizer == "auto" and not info.interrupted:
             equal = Setting("adherence", "none")
+            what = "the adherence has" if self.variances != "joint" else "adherence and variances have"
             self._warn(
-                f"the adherence has not converged after {found.n_iter} steps (gradient {found.norm:.2g}, tol "
+                f"{what} not converged after {found.n_iter} steps (gradient {found.norm:.2g}, tol "
                 f"{self.tol:g}). Raise max_iter, or pass {equal}.",
                 ConvergenceWarning,
                 equal,
@@ -537,7 +554,7 @@ class MPM(Aggregator):
                 level,
                 start,
                 np.zeros(len(start)),
-                ridge=_VARIANCE_RIDGE,
+                prior=_mpm_variances.Prior(_mpm_variances.VARIANCE_RIDGE),
                 tol=self.tol,
                 max_iter=self.max_iter,
             )
@@ -839,6 +856,7 @@ class _ScoreErrors:
 
     def _with_variances(self, n: int, own: slice, lists: Ints) -> tuple[Floats, Floats, Floats]:
         """Return the same where variances are estimated; the parameters are scores, then log variances."""
+        from concordant.aggregators._mpm_variances import VARIANCE_RIDGE, Prior
         from concordant.kernels.mpm import solve_semidefinite
         from concordant.kernels.mpm_variance import pair_hessian
 
@@ -850,8 +868,7 @@ class _ScoreErrors:
         mean, hessian = np.empty((len(level), 2 * m)), np.empty((2 * m, 2 * m))
         pair_hessian(table, groups.share[own_groups], level, score, beta, mean, hessian)
         diagonal = np.maximum(np.diag(hessian)[:m], 0.0) * total
-        hessian[np.arange(m, 2 * m), np.arange(m, 2 * m)] += _VARIANCE_RIDGE / m
-        hessian[:m, :m] += np.trace(hessian[:m, :m]) / m / m
+        Prior(VARIANCE_RIDGE).add_curvature(np.concatenate([score, beta]), hessian)
         hessian *= total
         theta, weight = groups.theta[lists], c.weight[lists]
         gradients = c.list_gradients(n, lists, score, np.exp(beta)) * theta[:, None]
@@ -898,7 +915,7 @@ class _ScoreErrors:
         self, own: slice, level: Floats, amount: Floats, tables: Iterator[Floats], found: Bools
     ) -> Floats:
         """Return the scores, one row for each table, estimated together with variances."""
-        from concordant.aggregators._mpm_variances import solve_variances
+        from concordant.aggregators._mpm_variances import VARIANCE_RIDGE, Prior, solve_variances
 
         score, beta = self.solution.score[own], self.solution.beta[own]  # type: ignore[index]
         out = np.tile(score, (len(found), 1))
@@ -911,7 +928,7 @@ class _ScoreErrors:
                     level,
                     score,
                     beta,
-                    ridge=_VARIANCE_RIDGE,
+                    prior=Prior(VARIANCE_RIDGE),
                     tol=1e-6,
                     max_iter=100,
                 ).score

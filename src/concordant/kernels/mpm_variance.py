@@ -11,7 +11,7 @@ import numpy as np
 from concordant.arrays import Codes, Floats, Ints
 from concordant.kernels.jit import jit
 
-__all__ = ["list_gradients", "pair_gradient", "pair_hessian", "preference_table"]
+__all__ = ["list_gradients", "pair_covariances", "pair_gradient", "pair_hessian", "preference_table"]
 
 # Beyond this span of exponents exp(-x) is computed directly: the reciprocal of exp(x) would overflow.
 _SPAN = 300.0
@@ -197,3 +197,52 @@ def pair_hessian(
             if mean[k, a] != 0.0:
                 for b in range(2 * m):
                     out[a, b] -= w * mean[k, a] * mean[k, b]
+
+
+@jit
+def pair_covariances(theta: Floats, score: Floats, beta: Floats, variance: Floats, covariance: Floats) -> None:
+    """Write the variance of u under each list, and the covariances of u with its gradient in scores and β.
+
+    They are the second derivatives of log Z_l in θ_l, and a part of those in θ_l and the other parameters.
+
+    Parameters
+    ----------
+    theta, score, beta
+        As in `pair_gradient`.
+    variance : float64[L]
+        Out.
+    covariance : float64[L, 2 M]
+        Out.
+    """
+    m = len(score)
+    gamma = np.exp(beta)
+    top = 0.0
+    for i in range(m):
+        for j in range(i):
+            top = max(top, abs(score[i] - score[j]) / (gamma[i] + gamma[j]))
+    mean = np.empty(2 * m)
+    covariance[:] = 0.0
+    for k in range(len(theta)):
+        shift = theta[k] * top
+        z, along, square = 0.0, 0.0, 0.0
+        mean[:] = 0.0
+        for i in range(m):
+            for j in range(i):
+                width = gamma[i] + gamma[j]
+                u = (score[i] - score[j]) / width
+                won, lost = np.exp(theta[k] * u - shift), np.exp(-theta[k] * u - shift)
+                z += won + lost
+                along += (won - lost) * u
+                square += (won + lost) * u * u
+                first, second = (won - lost) / width, (won + lost) * u / width
+                mean[i] += first
+                mean[j] -= first
+                mean[m + i] -= first * u * gamma[i]
+                mean[m + j] -= first * u * gamma[j]
+                covariance[k, i] += second
+                covariance[k, j] -= second
+                covariance[k, m + i] -= second * u * gamma[i]
+                covariance[k, m + j] -= second * u * gamma[j]
+        variance[k] = square / z - (along / z) ** 2
+        for c in range(2 * m):
+            covariance[k, c] = covariance[k, c] / z - (along / z) * (mean[c] / z)
