@@ -92,6 +92,7 @@ VARIANTS: list[tuple[Aggregator, tuple[str, ...] | None]] = [
     (cc.ExtendedMallows(e_step="sampling", max_iter=5), None),
     (cc.ExtendedMallows(k=3, missing="below", max_iter=5), None),
     (cc.ExtendedMallows(missing="below", max_iter=5), None),
+    (cc.ExtendedMallows(ranking_prior={"e1": -0.5}, max_iter=5), None),
     (cc.ExtendedMallows(e_step="borda", inference="borda"), None),
     (cc.ExtendedMallows(inference="best", max_iter=5), None),
     (cc.CRF(passes=5, transform="auto", learning_rate="auto", metric="map"), None),
@@ -197,7 +198,7 @@ for name in METHODS:
         EXEMPT[name, "intervals_hold_the_score"] = (
             "without an expert who is not trusted, items may only win or only lose: no finite estimate, so no interval"
         )
-    if "weights={" in name:
+    if "weights={" in name or "ranking_prior={" in name:
         EXEMPT[name, "names_of_experts_are_irrelevant"] = "the weights are given to experts by name"
         EXEMPT[name, "weight_two_is_twice"] = "the weights are given by name, and a copy has another name"
 

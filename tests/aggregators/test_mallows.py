@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.optimize import minimize
+from scipy.special import logsumexp
 from tests.oracles import mallows as oracle
 
 import concordant as cc
@@ -25,7 +27,7 @@ from concordant.aggregators._mallows import (
 )
 from concordant.data.consensus import Consensus
 from concordant.errors import ConcordantWarning, DataError, NotFittedError, ParameterError
-from concordant.execution import force_threads
+from concordant.execution import InMemory, force_threads
 from concordant.kernels import mallows
 
 Golden = Callable[[str], dict[str, Any]]
@@ -274,6 +276,106 @@ def test_em_on_cut_and_tied_lists_is_that_of_enumeration(norm: str) -> None:
     assert (-model.predict(p)["q0"].score[np.argsort(p["q0"].items.tolist())]).tolist() == pytest.approx(
         posterior.mean_positions(), abs=1e-5
     )
+
+
+REFERENCE = {"e1": -0.7}
+
+
+def distance_tables(*texts: dict[str, str]) -> list[tuple[np.ndarray, list[int]]]:
+    """Return the distances of all rankings (rows) to the lists (columns) of every instance, and the experts."""
+    out = []
+    for n, lists, experts in coded(*texts):
+        orders = permutations(range(n))
+        out.append((np.array([[oracle.distance(o, n, groups) for groups in lists] for o in orders]), experts))
+    return out
+
+
+def likelihood_given_prior(tables: list[tuple[np.ndarray, list[int]]], theta: np.ndarray) -> float:
+    """Return log Σ_π p(π) Π p(list | π), p(π) a Mallows model around the list of expert 0 with dispersion θ_0."""
+    total = 0.0
+    for distance, experts in tables:
+        log_p = distance * theta[experts]
+        log_p = log_p - logsumexp(log_p, axis=0)
+        total += float(logsumexp(log_p.sum(axis=1)))
+    return total
+
+
+def test_a_prior_over_rankings_is_that_of_enumeration() -> None:
+    p, tables = votes(*SOME), distance_tables(*SOME)
+    model = quiet(cc.ExtendedMallows(ranking_prior=REFERENCE, max_iter=2000, tol=1e-9), p)
+    assert model.fit_info_.converged
+    assert model.theta_[0] == -0.7
+    assert model.adherence_[0] == 0.7
+    assert model.fit_info_.objective == pytest.approx(oracle.log_likelihood(coded(*SOME), model.theta_.tolist()))
+
+    def negative(free: np.ndarray) -> float:
+        return -likelihood_given_prior(tables, np.concatenate([[-0.7], free]))
+
+    best = min(
+        (minimize(negative, start, bounds=[(-10, 0)] * 3, tol=1e-12) for start in ([-0.1] * 3, [-1.0, -0.2, -0.5])),
+        key=lambda found: float(found.fun),
+    )
+    assert -negative(model.theta_[1:]) > -best.fun - 1e-6
+    assert model.theta_[1:] == pytest.approx(best.x, abs=1e-3)
+    # Without the prior the reference is an expert like the others, and another one is believed.
+    assert quiet(cc.ExtendedMallows(), p).theta_[0] != pytest.approx(-0.7, abs=0.05)
+
+
+def test_mean_positions_under_a_prior_over_rankings() -> None:
+    texts = {"e1": "a b c d", "e2": "b a d c"}
+    p = votes(texts)
+    model = quiet(cc.ExtendedMallows(ranking_prior={"e1": -1.5}, max_iter=3), p)
+    assert -5 < model.theta_[1] < -0.1
+    (table, _), orders = distance_tables(texts)[0], list(permutations(range(4)))
+    prior = np.exp(-1.5 * table[:, 0]) / np.exp(-1.5 * table[:, 0]).sum()
+    posterior = prior * np.exp(model.theta_[1] * table[:, 1])
+    place = np.array([[o.index(i) + 1.0 for i in range(4)] for o in orders])
+    want = posterior @ place / posterior.sum()
+    assert (-model.predict(p).score).tolist() == pytest.approx(want.tolist(), abs=1e-8)
+    # Where only references speak, nothing is learned, and they are the consensus.
+    alone = cc.ExtendedMallows(ranking_prior={"e1": -1.5})
+    assert alone.fit_predict(votes({"e1": "b a c"})).ranking() == ["b", "a", "c"]
+    assert (alone.theta_.tolist(), alone.fit_info_.warnings) == ([-1.5], [])
+
+
+def test_references_stay_fixed_however_the_others_are_learned() -> None:
+    p = votes(*SOME)
+    for params in ({"e_step": "borda"}, {"e_step": "sampling"}, {"prior": 2.0}, {"k": 3}, {"norm": "full", "k": 3}):
+        model = quiet(cc.ExtendedMallows(ranking_prior=REFERENCE, random_state=1, **params), p)
+        assert model.theta_[0] == -0.7
+        assert (model.theta_[1:] != -0.1).all()
+    # The prior of the others is their own average.
+    held = quiet(cc.ExtendedMallows(ranking_prior={"e4": -5.0}, prior=1e6), p).theta_
+    assert np.ptp(held[:3]) < 1e-3
+    assert held[0] > -3.0
+    known, drawn = (
+        quiet(cc.ExtendedMallows(ranking_prior=REFERENCE, e_step=e_step, prior=1.0), p).theta_
+        for e_step in ("exact", "sampling")
+    )
+    np.testing.assert_allclose(np.exp(drawn), np.exp(known), atol=0.1)
+
+
+def test_references_in_blocks_and_after_loading(tmp_path: Path) -> None:
+    p = votes(*SOME)
+    rows = np.diff(p.list_offsets[p.list_starts])
+    blocks = cc.Blocks(InMemory([p[:1], p[1:]]), p.instances, p.experts, rows, p.kind)
+    whole, parts = (quiet(cc.ExtendedMallows(ranking_prior=REFERENCE), data) for data in (p, blocks))
+    assert parts.theta_ == pytest.approx(whole.theta_, abs=1e-9)
+    whole.save(tmp_path / "model")
+    loaded = cc.load(tmp_path / "model")
+    assert loaded.ranking_prior == REFERENCE
+    np.testing.assert_array_equal(loaded.predict(p).score, whole.predict(p).score)
+
+
+def test_references_that_are_absent_or_no_dispersions_are_named() -> None:
+    p = votes(*SOME)
+    model = cc.ExtendedMallows(ranking_prior={"e1": -0.7, "last year": -1.0})
+    with pytest.warns(ConcordantWarning, match=r"no experts \['last year'\], whose lists 'ranking_prior' takes"):
+        model.fit(p)
+    assert model.theta_ == pytest.approx(quiet(cc.ExtendedMallows(ranking_prior=REFERENCE), p).theta_)
+    for wrong in (-1.0, ["e1"], {"e1": 0.5}, {"e1": 0}, {"e1": -31}, {"e1": "much"}):
+        with pytest.raises(ParameterError, match="'ranking_prior' parameter of ExtendedMallows must be a mapping from"):
+            cc.ExtendedMallows(ranking_prior=wrong).fit(p)  # type: ignore[arg-type]
 
 
 def test_unknown_items_leave_a_list_to_its_own_items() -> None:

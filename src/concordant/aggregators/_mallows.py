@@ -289,7 +289,8 @@ class ExpectedDistances:
     """The expected distances of the lists of every expert as functions of θ.
 
     The expected distance of a list is a sum of E_m(θ), the expected distances of rankings of m items. The coefficients
-    of all lists of an expert are added up in one row, so that an evaluation is one scalar product.
+    of all lists of an expert are added up in one row, so that an evaluation is one scalar product. Experts whose θ is
+    `fixed` have no equation.
     """
 
     def __init__(
@@ -298,6 +299,7 @@ class ExpectedDistances:
         n_experts: int,
         formula: str = "corrected",
         norm: str = "given-z",
+        fixed: NDArray[np.bool_] | None = None,
     ) -> None:
         none = np.zeros(0, dtype=np.int64)
         self.sizes = [p.n for p in pools]
@@ -310,6 +312,7 @@ class ExpectedDistances:
         self.below = np.repeat(np.array([p.below for p in pools], dtype=np.bool_), per_list)
         self.open = self.places < self.pool
         self.weight_sum = np.bincount(self.expert, weights=self.weight, minlength=n_experts)
+        self.fixed = np.zeros(n_experts, dtype=np.bool_) if fixed is None else fixed
         self.printed, self.full = formula == "printed", norm == "full"
         self.n_experts = n_experts
         self.size = int(self.pool.max(initial=0)) + 2
@@ -348,7 +351,8 @@ class ExpectedDistances:
         """Return the moment equations of every expert: observed and expected distance.
 
         To each expert are added `prior` rankings of the mean length of a list, at the distance expected of all lists
-        together; an expert whose lists have weight 2 counts as two experts.
+        together; an expert whose lists have weight 2 counts as two experts. Experts whose θ is fixed expect 0 for any
+        θ, and `solve` leaves their θ.
         """
         weighted = self.weight * observed.distance[0]
         distance: Floats = np.bincount(self.expert, weights=weighted, minlength=self.n_experts).astype(np.float64)
@@ -378,13 +382,16 @@ class ExpectedDistances:
         ends = np.cumsum(np.bincount(owner, minlength=self.n_experts))
         by_expert = np.split(others[np.argsort(owner, kind="stable")], ends[:-1]) if self.n_experts else []
         expected = [expectation(table[e], float(constant[e]), by_expert[e]) for e in range(self.n_experts)]
-        if prior and len(self.weight):
-            every = expectation(table.sum(axis=0), float(constant.sum()), others)
-            average = mallows.solve_theta(every, float(distance.sum()))
-            size = round(float(self.weight @ self.listed) / float(self.weight.sum()))
+        learned = ~self.fixed
+        weight = np.where(learned[self.expert], self.weight, 0.0)
+        if prior and weight.any():
+            every = expectation(table[learned].sum(axis=0), float(constant[learned].sum()), others[learned[owner]])
+            average = mallows.solve_theta(every, float(distance[learned].sum()))
+            size = round(float(weight @ self.listed) / float(weight.sum()))
             more = prior * self.weight_sum / np.maximum(np.bincount(self.expert, minlength=self.n_experts), 1)
             distance += more * mallows.expected_distances(average, size)[-1]
             expected = [_plus_rankings(f, size, w) for f, w in zip(expected, more.tolist(), strict=True)]
+        expected = [f if free else lambda _: 0.0 for f, free in zip(expected, learned.tolist(), strict=True)]
         return MomentEquations(distance, expected)
 
     def _count_common(self, common: Floats, closed: NDArray[np.bool_], table: Floats, constant: Floats) -> None:
@@ -437,8 +444,8 @@ class ExpectedDistances:
         return total
 
     def norm(self, values: Floats) -> float:
-        """Return the root mean square of one value per expert, weighted by its lists."""
-        return float(np.sqrt(np.average(values**2, weights=self.weight_sum)))
+        """Return the root mean square of one value per expert with an equation, weighted by its lists."""
+        return float(np.sqrt(np.average(values**2, weights=np.where(self.fixed, 0.0, self.weight_sum))))
 
     def log_normaliser(self, theta: Floats) -> float | None:
         """Return the log normaliser of all lists, None where a number of common items is random."""

@@ -65,6 +65,12 @@ __all__ = ["ExtendedMallows", "Mallows"]
 T = TypeVar("T")
 
 _NEGATIVE = Constraint("a number < 0", lambda value: number(most=0).test(value) and value < 0)
+_DISPERSIONS = Constraint(
+    f"a mapping from expert to a number < 0 and >= {mallows.LEAST_THETA:g}",
+    lambda value: (
+        isinstance(value, Mapping) and all(_NEGATIVE.test(v) and v >= mallows.LEAST_THETA for v in value.values())
+    ),
+)
 
 # Up to the first size the exact sum over rankings is as fast as a chain; up to the second it can be requested.
 _SOON_EXACT, _MOST_EXACT = 10, 16
@@ -399,10 +405,10 @@ class _PoolSummary(NamedTuple):
 class _EStep:
     """The E step over blocks of instances, in memory or on workers; the chains stay with their block."""
 
-    def __init__(self, owner: ExtendedMallows, blocks: Shards[_MallowsBlock], n_experts: int) -> None:
+    def __init__(self, owner: ExtendedMallows, blocks: Shards[_MallowsBlock], fixed: NDArray[np.bool_]) -> None:
         summaries = list(blocks.map(_summary_of, owner))
         shapes = [shape for summary in summaries for shape in summary.shapes]
-        self.distances = ExpectedDistances(shapes, n_experts, owner.formula, owner.norm)
+        self.distances = ExpectedDistances(shapes, len(fixed), owner.formula, owner.norm, fixed)
         self.sampled = any(summary.sampled for summary in summaries)
         self.disagree = any(summary.disagree for summary in summaries)
         self._owner, self._blocks = owner, blocks
@@ -531,6 +537,10 @@ class ExtendedMallows(Aggregator):
         The number of rankings added to the lists of every expert, with the mean length of a list and the mean distance
         from the truth. 0 is maximum likelihood; with few instances it may follow a single expert, and a prior of about
         1 prevents that.
+    ranking_prior : mapping, optional
+        A prior over the true rankings: from expert to a fixed θ < 0. The lists of such an expert are reference
+        rankings, and π has prior probability proportional to exp(θ d(π, reference)); several references multiply. Where
+        an instance has no reference the prior is uniform, as it is everywhere by default.
     max_iter, tol : int, float
         EM stops when no exp(θ) moves by more than tol.
     init : float
@@ -560,7 +570,8 @@ class ExtendedMallows(Aggregator):
     squared list lengths) for each instance and iteration; 16 n² bytes. Once θ has converged up to noise, chain averages
     are averaged over iterations. `fit_info_.gradient_norm` is the largest |observed − expected distance| relative to
     the expected distance of random lists, `trace` the largest change of exp(θ) in every iteration; `objective` is the
-    log-likelihood where it is known: with exact sums and k covering the pool. With one expert nothing can be learned
+    log-likelihood where it is known: with exact sums and k covering the pool; reference rankings count as lists. With
+    one expert nothing can be learned
     and its order is the consensus, as wherever all lists of an instance are equal. With few instances θ may diverge in
     favour of one expert, and with about one list per expert (voters, for example) weights confirm themselves. Warnings
     say so; prior=10 keeps the experts close to each other, and `Mallows` weighs all alike.
@@ -591,6 +602,7 @@ class ExtendedMallows(Aggregator):
         "moves": one_of("insert", "swap"),
         "chain_steps": optional(number(above=0)),
         "prior": number(least=0),
+        "ranking_prior": optional(_DISPERSIONS),
         "max_iter": integer(least=1),
         "tol": number(above=0),
         "init": _NEGATIVE,
@@ -617,6 +629,7 @@ class ExtendedMallows(Aggregator):
         moves: str = "insert",
         chain_steps: float | None = None,
         prior: float = 0.0,
+        ranking_prior: Mapping[str, float] | None = None,
         max_iter: int = 100,
         tol: float = 1e-3,
         init: float = -0.1,
@@ -633,6 +646,7 @@ class ExtendedMallows(Aggregator):
         self.moves = moves
         self.chain_steps = chain_steps
         self.prior = prior
+        self.ranking_prior = ranking_prior
         self.max_iter = max_iter
         self.tol = tol
         self.init = init
@@ -646,7 +660,8 @@ class ExtendedMallows(Aggregator):
         self._check_combination(labels)
         blocks = shards_of(preferences).persist(_block_of, self)
         experts = preferences.experts.tolist()
-        e_step = _EStep(self, blocks, len(experts))
+        start = self._starting_theta(experts)
+        e_step = _EStep(self, blocks, np.array([e in (self.ranking_prior or ()) for e in experts], dtype=np.bool_))
         pools = None if isinstance(preferences, Blocks) else next(blocks.map(_pools_of))
 
         def learn(theta: Floats) -> Floats:
@@ -654,8 +669,20 @@ class ExtendedMallows(Aggregator):
                 return self._theta_from_labels(preferences, pools, e_step.distances, labels, theta)
             return self._theta_by_em(e_step, theta, experts, StepCheckpoint(self, [preferences]))
 
-        self._store_theta(e_step.distances, experts, learn, allow_one=self.e_step == "oracle")
+        self._store_theta(e_step.distances, experts, start, learn, allow_one=self.e_step == "oracle")
         return pools
+
+    def _starting_theta(self, experts: list[str]) -> Floats:
+        """Return the initial θ of every expert, the fixed one for reference rankings; warn of absent references."""
+        known = self.ranking_prior or {}
+        absent = [e for e in known if e not in experts]
+        if absent:
+            self._warn(
+                f"the preferences have no experts {listing(absent)}, whose lists 'ranking_prior' takes as reference "
+                "rankings: they add nothing to the prior.",
+                IdentifiabilityWarning,
+            )
+        return np.array([float(known.get(e, self.init)) for e in experts])
 
     def _blocks_obstacle(self) -> str:
         oracle = "ExtendedMallows(e_step='oracle') learns from preferences in memory, not from blocks."
@@ -681,15 +708,16 @@ class ExtendedMallows(Aggregator):
         self,
         distances: ExpectedDistances,
         experts: list[str],
+        theta: Floats,
         learn: Callable[[Floats], Floats],
         *,
         allow_one: bool = False,
     ) -> None:
-        """Learn and store θ; a single expert with lists is learned from only with `allow_one`."""
+        """Learn and store θ, from a start; a single expert with lists is learned from only with `allow_one`."""
         self.chain_ = {}
-        active = np.bincount(distances.expert, minlength=len(experts)) > 0
-        theta = np.full(len(experts), float(self.init))
-        if active.sum() == 1 and not allow_one:
+        has_lists = np.bincount(distances.expert, minlength=len(experts)) > 0
+        active = has_lists & ~distances.fixed
+        if active.any() and has_lists.sum() == 1 and not allow_one:
             self._warn(
                 f"only expert {experts[int(np.flatnonzero(active)[0])]!r} ranks anything: with nobody to compare it "
                 f"with, its weight stays at {-self.init:g}. The consensus follows it.",
@@ -699,7 +727,7 @@ class ExtendedMallows(Aggregator):
             theta = learn(theta)
         if active.any():
             # Experts without a list count as an average expert in `predict`.
-            theta[~active] = np.median(theta[active])
+            theta[~has_lists & ~distances.fixed] = np.median(theta[active])
         self.experts_ = experts
         self.theta_ = theta
         self.adherence_ = 0.0 - theta
@@ -862,7 +890,7 @@ class ExtendedMallows(Aggregator):
 
     def _warn_weights(self, distances: ExpectedDistances, theta: Floats, experts: list[str]) -> None:
         """Warn of weights without a finite estimate, or from too few lists."""
-        lists = np.bincount(distances.expert, minlength=len(experts))
+        lists = np.where(distances.fixed, 0, np.bincount(distances.expert, minlength=len(experts)))
         active = np.flatnonzero(lists)
         certain = [experts[e] for e in active.tolist() if np.exp(theta[e]) < self.tol]
         if len(certain) == len(active):
