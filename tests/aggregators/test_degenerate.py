@@ -244,7 +244,7 @@ SVP_COMPARED = instead(
     chain=warns("q", "a|b|d|c", "the order means little"),
     apart=warns("a b c d q", "d|a|b|c", "no chain of comparisons"),
     all_ties=warns("q", "abc", "the order means little"),
-    agreement=warns("q", "a|bc", "the order means little"),
+    agreement=warns("q", "a|b|c", "the order means little"),
 )
 MALLOWS = instead(HEURISTIC, apart=warns("a b c d q", "c|ab|d", "never met any of"))
 EXTENDED_BELOW = instead(

@@ -188,6 +188,7 @@ GOOD = "301 Q0 FT911-3 1 12.5 bm25"
         ("301 Q0 FT911-3 7 nan bm25", "the score must be a finite number, found 'nan'."),
         ("301 Q0 FT911-3 7 -inf bm25", "the score must be a finite number, found '-inf'."),
         ("301 Q0 FT911-3 7 1e999 bm25", "the score must be a finite number, found '1e999'."),
+        ("301 Q0 FT911-3 7 0.5\x1f bm25", r"the score must be a finite number, found '0.5\x1f'."),
         ("301", "expected 6 fields, found 1: '301'."),
     ],
 )

@@ -154,11 +154,20 @@ def test_claims_about_the_published_order_follow_the_means() -> None:
         "Condorcet": 0.357, "Plackett-Luce": 0.352, "SVP": 0.325, "CPS-best": 0.265, "BordaCount": 0.237,
     }  # fmt: skip
     found: dict[str, letor.Result | None] = {row: at(level) for row, level in order.items()}
-    claims = crf._supervised_claims("MQ2008-agg", found)
-    assert [c.holds for c in claims] == [True] * 10
+
+    def checked() -> tuple[list[bool | None], dict[str, bool | None]]:
+        claims = crf._supervised_claims("MQ2008-agg", found)
+        sure = {c.text.split()[5]: c.holds for c in claims if "is significantly above" in c.text}
+        return [c.holds for c in claims if "is significantly above" not in c.text], sure
+
+    orders, sure = checked()
+    assert orders == [True] * 10
+    assert sure == dict.fromkeys(order.keys() - {"CRF", "RRF", "SVDsup"}, True) | {"SVDsup": False}
     found |= {"SVP": None, "CRF": at(0.38)}
-    holds = [c.holds for c in crf._supervised_claims("MQ2008-agg", found)]
-    assert holds == [True, False, False, True, True, True, True, None, None, True]
+    orders, sure = checked()
+    assert orders == [True, False, False, True, True, True, True, None, None, True]
+    assert sure["SVP"] is None
+    assert not sure["Bradley-Terry"]
 
 
 def test_what_falls_short_is_said_with_its_standard_error() -> None:

@@ -26,7 +26,7 @@ def test_small_studies_run_and_write_their_pages(ran: Ran, tmp_path: Path) -> No
     pages = ran[1]
     assert len(pages["ltr-time"].pictures) == 1
     rows = rows_of(pages["ltr-ties"], "synthetic-grades-ties")
-    assert set(rows) == set(pmop.WAYS)
+    assert set(rows) == set(pmop.ROWS)
     assert all(set(row.ours) == set(pmop.COLUMNS) for row in rows.values())
 
 
@@ -157,4 +157,4 @@ def test_the_real_sets_are_read_as_their_readmes_say(data_dir: Path) -> None:
     assert counts == {"lightgbm-lambdarank": [201, 50], "MQ2008-ltr46-fold1": [471, 156]}
     assert pmop.parts(folders["MQ2008-ltr46-fold1"])[0].features.n_features == 46
     # Eight rows without chance, three with it, two orders, two sets.
-    assert len(pmop.STUDIES[0].plan(setting)) == 2 * 2 * (8 + 3 * pmop.SEEDS)
+    assert len(pmop.STUDIES[0].plan(setting)) == 2 * 2 * (8 + 3 * pmop.SEEDS + 7 + 2 * pmop.SEEDS)

@@ -589,7 +589,8 @@ def _read_lines(
 
 
 def _finite(path: Path, line: int, what: str, text: str) -> float:
-    number = text.strip()
+    # Python would also strip control characters such as \x1f.
+    number = text.strip(" \t\r\v\f")
     value = float(number) if is_number(number) else math.nan
     if not math.isfinite(value):
         raise ParseError.number(path, line, what, text)
