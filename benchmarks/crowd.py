@@ -56,7 +56,11 @@ def gathered(values: Mapping[str, Any], folder: str) -> dict[str, Any]:
             "splits": splits,
             "details": [
                 {k: v for k, v in cell.items() if k != "values"}
-                | ({"topics_each": _topics_each(of["train"], name, cell)} if cell.get("known_workers") else {})
+                | (
+                    {"topics_each": _topics_each(of["train"], name, cell)}
+                    if cell.get("known_from") and cell["known_workers"]
+                    else {}
+                )
                 for cell, of in zip(cells, parts, strict=True)
             ],
             "mean": {m: mean(s[m] for s in splits) for m in METRICS},
