@@ -163,6 +163,7 @@ def judged(
         As they say.
     """
     train, vali, test = parts(folder, split)
+    votes = [part.gold_votes if only_gold else part.votes for part in (train, vali, test)]
     values, details = [], {}
     for seed in range(seeds if way in ("learned", "crf") else 1):
         if way == "majority":
@@ -170,7 +171,6 @@ def judged(
         elif way == "condorcet":
             consensus = cc.Condorcet().fit_predict(test.votes)
         elif way == "crf":
-            votes = [part.gold_votes if only_gold else part.votes for part in (train, vali, test)]
             crf = cc.CRF(
                 transform="binary",
                 weights=weights,
@@ -182,7 +182,6 @@ def judged(
             consensus = crf.fit(votes[0], train.gold, validation=(votes[1], vali.gold)).predict(votes[2])
             details = _known(crf, train, test)
         else:
-            votes = [part.gold_votes if only_gold else part.votes for part in (train, vali, test)]
             least = known_from(votes[0].n_rows)
             own: dict[str, Any] = {"min_lists": 1, "min_rows": least} if weights == "mixed" else {}
             model = cc.SVDRank(

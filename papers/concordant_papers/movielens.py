@@ -465,10 +465,16 @@ def _closest(found: Mapping[str, _Found], printed: Mapping[str, Mapping[str, flo
         if name not in found:
             rows.append(Row(name, {}, printed[name], TOLERANCE, why="not computed: a part of it failed"))
             continue
-        theirs = printed.get(name, {})
-        rows.append(
-            Row(name, found[name].mean, theirs, TOLERANCE if theirs else None, errors=found[name].errors, seen=_SEEN)
+        theirs, mean = printed.get(name, {}), found[name].mean
+        out = [c for c in theirs if mean[c] < theirs[c] - TOLERANCE]
+        why = (
+            f"{', '.join(out)} is that of the film at the first place, which depends on the imputation alone; no "
+            "imputation that was tried gives the printed values of all four rows"
+            if out
+            else ""
         )
+        errors = found[name].errors
+        rows.append(Row(name, mean, theirs, TOLERANCE if theirs else None, errors=errors, why=why, seen=_SEEN))
     return Table(
         "movielens-cosine-half-weight",
         "Missing ratings imputed by cosine neighbours, with half the weight from the second place on",

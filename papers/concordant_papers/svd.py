@@ -133,7 +133,7 @@ def _page_ranks(setting: Setting, values: Mapping[str, Any]) -> Page:
         held_out = {row: _validated(result) for row, result in found.items() if row != "RRF" and result is not None}
         rows = [
             letor.row(row, result, baseline=None if row == "p = 1" else one)._replace(
-                why=f"held out {held_out[row]:.2f}" if row in held_out else ""
+                why=f"held out {held_out[row]:.3f}" if row in held_out else ""
             )
             for row, result in found.items()
         ]
@@ -149,7 +149,7 @@ def _page_ranks(setting: Setting, values: Mapping[str, Any]) -> Page:
             claims.append(Claim(text, None, "not computed"))
         else:
             best = max(held_out, key=lambda row: held_out[row])
-            detail = ", ".join(f"{row} {value:.2f}" for row, value in held_out.items())
+            detail = ", ".join(f"{row} {value:.3f}" for row, value in held_out.items())
             claims.append(Claim(text, best == "p = 1", f"NDCG@10 held out: {detail}"))
     return Page(tables, claims)
 

@@ -154,9 +154,14 @@ def test_claims_about_the_published_order_follow_the_means() -> None:
         "Condorcet": 0.357, "Plackett-Luce": 0.352, "SVP": 0.325, "CPS-best": 0.265, "BordaCount": 0.237,
     }  # fmt: skip
     found: dict[str, letor.Result | None] = {row: at(level) for row, level in order.items()}
+    # Read as ranks, CPS is level with the CRF.
+    found |= {row: at(0.423 if row.startswith("CPS") else 0.3) for row in letor.AT_DEFAULTS}
 
     def checked() -> tuple[list[bool | None], dict[str, bool | None]]:
         claims = crf._supervised_claims("MQ2008-agg", found)
+        added = {c.text.split()[5].rstrip(","): c.holds for c in claims if c.ours}
+        assert added.pop("CPS-best") is False
+        claims = [c for c in claims if not c.ours]
         sure = {c.text.split()[5]: c.holds for c in claims if "is significantly above" in c.text}
         return [c.holds for c in claims if "is significantly above" not in c.text], sure
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from pathlib import Path
 
 import pytest
@@ -161,3 +162,17 @@ def test_every_study_says_why_it_differs() -> None:
     for ending in ENDINGS.values():
         assert all(text.endswith(".") for text in ending)
         assert ending.text().startswith("## Why it is so")
+
+
+def test_totals_in_the_texts_are_those_of_the_pages() -> None:
+    root = Path(__file__).parents[2]
+    lines = (root / "docs" / "reproduced" / "index.md").read_text().splitlines()
+    (total,) = [line for line in lines if line.startswith("| all |")]
+    compared, within, close, unseen, _, holding, stated, *_ = re.findall(r"\d+", total)
+
+    def numbers_after(name: str) -> list[str]:
+        text = " ".join((root / name).read_text().split())
+        return re.findall(r"\d+", text.partition(f"Of {compared} published cells")[2])
+
+    assert numbers_after("README.md")[:3] == [within, close, unseen]
+    assert numbers_after("docs/reproduce.md")[:6] == [within, close, unseen, close, stated, holding]
