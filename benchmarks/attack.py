@@ -6,6 +6,7 @@ judged again while the source and the generators stay as they are.
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import sys
@@ -48,8 +49,10 @@ def judged(what: str, first: int, last: int) -> dict[str, Any]:
     limit = getattr(inputs, "LIMIT", watch.LIMIT)
     # Nothing that another source has saved is judged.
     shutil.rmtree(WORK / what, ignore_errors=True)
-    counts: dict[str, Any] = watch.share(f"tests.attack.{what}:judge", {}, first, last, WORK / what, PROCESSES, limit)
-    return counts
+    counts = watch.share(f"tests.attack.{what}:judge", {}, first, last, WORK / what, PROCESSES, limit)
+    # Messages name the files that were judged; where they lay is nobody's business.
+    found: dict[str, Any] = json.loads(json.dumps(counts).replace(f"{WORK}{os.sep}", ""))
+    return found
 
 
 def campaign(what: str, inputs: int, chunk: int) -> dict[str, Any]:

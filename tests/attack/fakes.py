@@ -24,7 +24,7 @@ def numbered(folder: Path, at: dict[str, str]) -> Callable[[int], dict[str, Any]
                     _spin(60)
             case "compile":
                 if not (folder / "compiled").exists():
-                    _spin(3)
+                    _spin(1)
                     (folder / "compiled").touch()
             case "late":
                 time.sleep(1.5)

@@ -837,6 +837,8 @@ def ways(case: Case, data: bytes) -> dict[str, Callable[[Path], Any]]:
 def judge_file(case: Case, data: bytes, number: int, folder: Path, audit: Audit) -> dict[str, Any]:
     """Return the record of one input: how it was answered, and what is wrong with that."""
     path = folder / case.name
+    # File systems write the content of a file to the disk at once if it replaces another content.
+    path.unlink(missing_ok=True)
     path.write_bytes(data)
     places = [path, folder / "packed" / case.name]
     if case.beside is not None:

@@ -251,6 +251,8 @@ def judge_model(
     data: bytes, votes: Any, right: Any, path: Path, audit: Audit, *, same: bool, load: Any = cc.load
 ) -> dict[str, Any]:
     """Return the record of one file: refused by name, or a model that predicts; `same` asks for the same scores."""
+    # File systems write the content of a file to the disk at once if it replaces another content.
+    path.unlink(missing_ok=True)
     path.write_bytes(data)
     outcome, findings = "read", []
     score = None

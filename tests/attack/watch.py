@@ -153,13 +153,14 @@ class _Child:
 
     def _next(self, wait: float) -> bytes | None:
         """Return the next line; None when the child has worked so many seconds without one, or waited much longer."""
-        busy = self._worked()
-        for _ in range(PATIENCE):
+        busy, end = self._worked(), time.monotonic() + PATIENCE * wait
+        left = wait
+        while left > 0 and time.monotonic() < end:
             try:
-                return self._lines.get(timeout=wait)
+                # The clock counts processor time in hundredths of a second.
+                return self._lines.get(timeout=max(left, 0.02))
             except queue.Empty:
-                if self._worked() - busy >= wait:
-                    return None
+                left = wait - (self._worked() - busy)
         return None
 
     def _worked(self) -> float:

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -152,16 +152,36 @@ def test_a_missing_scheduler_is_said() -> None:
         pass
 
 
-@pytest.fixture(scope="module")
-def client() -> Iterator[Any]:
-    """Return a client of two worker processes, each of one thread."""
+# Seconds. On a busy machine a process may take minutes to start, and to answer while it compiles.
+PATIENCE = 900.0
+
+
+def patient(client: Any) -> AbstractContextManager[None]:
+    """Return `dask` with a client, waiting as long as a busy machine may take."""
+    return dask(client, timeout=PATIENCE)
+
+
+@contextmanager
+def two_workers() -> Iterator[Any]:
+    """Yield a client of two worker processes, each of one thread."""
     distributed = pytest.importorskip("distributed", reason="Dask is not installed")
+    from dask import config
+
+    # Not so long for a connection: a worker that was killed is called in vain until then.
+    patience = {"comm.timeouts.connect": "180s", "comm.timeouts.tcp": f"{PATIENCE} s", "scheduler.worker-ttl": None}
     with (
+        config.set({f"distributed.{name}": value for name, value in patience.items()}),
         distributed.LocalCluster(
             n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0", silence_logs=50
         ) as cluster,
-        distributed.Client(cluster, set_as_default=False) as found,
+        distributed.Client(cluster, set_as_default=False) as client,
     ):
+        yield client
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[Any]:
+    with two_workers() as found:
         yield found
 
 
@@ -189,7 +209,7 @@ def test_two_workers_write_what_one_process_writes(client: Any, runs: Path, tmp_
     made = cc.METHODS[name](**eval(f"dict({params or ')'}"))
     whole = made.fit_predict(cc.read_runs(runs))
     cc.write(whole, tmp_path / "whole.parquet")
-    with dask(client), cc.scan(runs, block_rows=800) as blocks:
+    with patient(client), cc.scan(runs, block_rows=800) as blocks:
         assert len(blocks) > 4
         cc.aggregate_blocks(blocks, tmp_path / "parts.parquet", made)
     one, other = (pl.read_parquet(tmp_path / f"{n}.parquet") for n in ("whole", "parts"))
@@ -205,14 +225,10 @@ def slowly(block: Any, folder: str) -> int:
 
 
 def test_a_worker_that_is_killed_changes_nothing(runs: Path, tmp_path: Path) -> None:
-    distributed = pytest.importorskip("distributed", reason="Dask is not installed")
     whole = cc.read_runs(runs)
     with (
-        distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0", silence_logs=50
-        ) as cluster,
-        distributed.Client(cluster, set_as_default=False) as own,
-        dask(own),
+        two_workers() as own,
+        patient(own),
         cc.scan(runs, block_rows=600) as blocks,
     ):
         victim = -1
@@ -255,7 +271,7 @@ def test_what_is_learned_from_blocks_is_what_is_learned_from_all(
 ) -> None:
     whole = method.fit(cc.read_runs(runs))
     expected = learned(whole)
-    with nullcontext() if where == "disk" else dask(client), cc.scan(runs, block_rows=800) as blocks:
+    with nullcontext() if where == "disk" else patient(client), cc.scan(runs, block_rows=800) as blocks:
         assert len(blocks) > 4
         found = type(method)(**method.get_params()).fit(blocks)
         answers = [found.predict(block).score for block in blocks]
@@ -290,7 +306,7 @@ def test_ties_that_instances_share_are_learned_from_blocks(
     assert whole.tie_ > 0
     for rows in (1, 700, 10**6):
         with (
-            nullcontext() if where == "disk" else dask(client),
+            nullcontext() if where == "disk" else patient(client),
             cc.scan(runs, block_rows=rows, missing="unknown") as blocks,
         ):
             found = cc.BradleyTerry(**params).fit(blocks)
@@ -333,7 +349,7 @@ def test_a_fit_on_workers_that_is_broken_off_goes_on(client: Any, tmp_path: Path
             raise KeyboardInterrupt
 
     runs = in_steps(cc.synthetic.labelled_runs(20, random_state=8)[0], tmp_path)
-    with dask(client), cc.scan(runs, block_rows=300) as blocks:
+    with patient(client), cc.scan(runs, block_rows=300) as blocks:
         assert len(blocks) > 2
         whole = type(method)(**method.get_params()).fit(blocks)
         early, later = (type(method)(**method.get_params()) for _ in range(2))
@@ -353,8 +369,8 @@ def test_a_fit_on_workers_that_is_broken_off_goes_on(client: Any, tmp_path: Path
 @pytest.mark.parametrize(
     ("where", "options"),
     [
-        ("workers", {}),
-        ("disk", {"metric": "err", "weights": "mixed", "min_lists": 20, "transform": "auto", "l2": 1e-3}),
+        ("disk", {}),
+        ("workers", {"metric": "err", "weights": "mixed", "min_lists": 20, "transform": "auto", "l2": 1e-3}),
     ],
 )
 def test_the_full_batch_crf_is_the_same_bit_for_bit(
@@ -369,7 +385,7 @@ def test_the_full_batch_crf_is_the_same_bit_for_bit(
     expected = method.fit(whole, truth, validation=part).weights_.copy()
     before = {name: method.fit_info_.chosen[name] for name in ("transform", "l2", "passes")}
     trust = learned(method)
-    with nullcontext() if where == "disk" else dask(client), cc.scan(runs, block_rows=700) as blocks:
+    with nullcontext() if where == "disk" else patient(client), cc.scan(runs, block_rows=700) as blocks:
         found = cc.CRF(solver="lbfgs", n_samples=4, **options).fit(blocks, truth, validation=part)
     np.testing.assert_array_equal(found.weights_, expected)
     assert found.fit_info_.chosen == before
@@ -397,7 +413,7 @@ def test_comparisons_are_counted_by_workers(client: Any, tmp_path: Path) -> None
         paths.append(tmp_path / f"{n}.parquet")
         pl.DataFrame({**names, "winner": words}).write_parquet(paths[-1])
     whole = cc.read_comparisons(paths).collapse()
-    with dask(client):
+    with patient(client):
         found = cc.read_comparisons(paths, collapse=True)
     assert found == whole
     assert found.items == whole.items
@@ -419,7 +435,7 @@ def test_the_command_line_works_on_a_cluster(client: Any, runs: Path, tmp_path: 
     def invoke(*arguments: object) -> Any:
         return CliRunner().invoke(build(), ["aggregate", str(runs), *map(str, arguments)])
 
-    there = ("--engine", "dask", "--scheduler", client.scheduler.address)
+    there = ("--engine", "dask", "--scheduler", client.scheduler.address, "--scheduler-timeout", PATIENCE)
     assert invoke("-m", "comb-mnz", "-o", tmp_path / "there.trec", *there).exit_code == 0
     assert invoke("-m", "comb-mnz", "-o", tmp_path / "here.trec").exit_code == 0
     assert (tmp_path / "there.trec").read_bytes() == (tmp_path / "here.trec").read_bytes()
@@ -454,7 +470,7 @@ def test_fit_on_the_command_line_learns_from_blocks(client: Any, runs: Path, tmp
             *("--validation", runs, "--validation-labels", tmp_path / "held.csv"),
         ),
     }
-    there = ("--engine", "dask", "--scheduler", client.scheduler.address)
+    there = ("--engine", "dask", "--scheduler", client.scheduler.address, "--scheduler-timeout", PATIENCE)
     for name, arguments in ways.items():
         whole = learned(fit(name, *arguments))
         for blocks in (("--memory", "0"), there):
@@ -471,8 +487,10 @@ import sys, time
 from concordant.errors import DataError
 from concordant.execution import cluster, connected
 try:
-    with connected(sys.argv[1], timeout=5):
-        handle = cluster().submit(time.sleep, 600)
+    with connected(sys.argv[1], timeout=float(sys.argv[2])):
+        handle = cluster().submit(time.sleep, 6000)
+        # A busy machine may take long to get here; from here on nobody answers.
+        cluster()._timeout = 10.0
         print("ready", flush=True)
         cluster().result(handle)
 except DataError as error:
@@ -490,7 +508,7 @@ class Processes:
         self.scheduler = self.start(
             "dask_scheduler", "--port", "0", "--dashboard-address", "127.0.0.1:0", "--scheduler-file", str(file)
         )
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + PATIENCE
         while not file.exists():
             assert time.monotonic() < deadline
             time.sleep(0.1)
@@ -510,8 +528,8 @@ class Processes:
         from distributed import Client
 
         process = self.start("dask_worker", self.address, "--no-nanny", "--nthreads", "1", "--no-dashboard", path=path)
-        with Client(self.address, set_as_default=False) as client:
-            client.wait_for_workers(1, timeout=60)
+        with Client(self.address, timeout=PATIENCE, set_as_default=False) as client:
+            client.wait_for_workers(1, timeout=PATIENCE)
         return process
 
 
@@ -542,12 +560,12 @@ def test_workers_without_the_same_concordant_are_named_at_once(
     (tmp_path / "a.trec").write_text("q Q0 d 1 1.0 a\n")
     command = [sys.executable, "-m", "concordant", "aggregate", "a.trec", "-o", "out.trec", "--engine", "dask"]
     done = subprocess.run(
-        [*command, "--scheduler", processes.address, "--scheduler-timeout", "30"],
+        [*command, "--scheduler", processes.address, "--scheduler-timeout", str(PATIENCE)],
         env=os.environ | {"PYTHONPATH": str(SOURCE)},
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE,
         check=False,
     )
     assert done.returncode == 1
@@ -559,7 +577,7 @@ def test_workers_without_the_same_concordant_are_named_at_once(
 @pytest.mark.parametrize(
     ("victim", "sent", "said"),
     [
-        ("worker", signal.SIGKILL, "the Dask cluster has had no workers for 5 seconds."),
+        ("worker", signal.SIGKILL, "the Dask cluster has had no workers for 10 seconds."),
         ("scheduler", signal.SIGKILL, "the Dask scheduler at '{address}' does not answer."),
         ("scheduler", getattr(signal, "SIGSTOP", 0), "the Dask scheduler at '{address}' does not answer."),
     ],
@@ -569,7 +587,7 @@ def test_a_cluster_that_is_gone_is_said_in_a_sentence(
 ) -> None:
     members = {"worker": processes.worker(), "scheduler": processes.scheduler}
     with subprocess.Popen(
-        [sys.executable, "-c", _WORK, processes.address],
+        [sys.executable, "-c", _WORK, processes.address, str(PATIENCE)],
         env=os.environ | {"PYTHONPATH": str(SOURCE)},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -578,7 +596,7 @@ def test_a_cluster_that_is_gone_is_said_in_a_sentence(
         assert client.stdout is not None
         assert client.stdout.readline() == "ready\n"
         members[victim].send_signal(sent)
-        out, err = client.communicate(timeout=60)
+        out, err = client.communicate(timeout=PATIENCE)
     assert out.startswith(said.format(address=processes.address))
     assert "(--scheduler-timeout)" in out
     assert err == ""

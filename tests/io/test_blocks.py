@@ -489,6 +489,57 @@ def test_the_checkpoint_of_another_job_is_refused(tmp_path: Path) -> None:
         cc.scan(paths[0], checkpoint=folder)
 
 
+HOLDING = """
+import sys, concordant as cc
+with cc.scan(sys.argv[1], checkpoint=sys.argv[2]):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_two_processes_cannot_use_one_checkpoint(tmp_path: Path) -> None:
+    (path,) = write_runs(tmp_path, [[("1", "d1", 1.0)]])
+    folder, out = tmp_path / "checkpoint", tmp_path / "out.csv"
+    command = [sys.executable, "-c", HOLDING, str(path), str(folder)]
+    for how in ("kill", "end"):
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+            assert other.stdin is not None
+            assert other.stdout is not None
+            assert other.stdout.readline() == b"held\n"
+            words = r"rows: another process uses this checkpoint\. Wait until it has ended, or name another folder"
+            with pytest.raises(DataError, match=words):
+                cc.scan(path, checkpoint=folder)
+            asked = ["aggregate", str(path), "-m", "rrf", "-o", str(out), "--checkpoint", str(folder)]
+            asking = [sys.executable, "-m", "concordant", *asked]
+            second = subprocess.run(asking, check=False, capture_output=True, text=True)
+            assert second.returncode == 1
+            assert "another process uses this checkpoint" in second.stderr
+            other.kill() if how == "kill" else other.stdin.close()
+        # Within a process all blocks of one checkpoint are the same.
+        with cc.scan(path, checkpoint=folder) as blocks, cc.scan(path, checkpoint=folder) as again:
+            assert list(blocks) == list(again)
+            assert cc.aggregate_blocks(blocks, out, "rrf", checkpoint=folder / "parts") == 1
+    assert sorted(p.name for p in folder.rglob("*") if p.name.startswith(".")) == []
+
+
+def test_two_processes_cannot_write_parts_to_one_folder(tmp_path: Path) -> None:
+    (path,) = write_runs(tmp_path, [[("1", "d1", 1.0)]])
+    program = HOLDING.replace("cc.scan(sys.argv[1], checkpoint=", "BlockWriter(sys.argv[1], 'csv', folder=")
+    command = [sys.executable, "-c", f"from concordant.io.block_writer import BlockWriter{program}"]
+    with subprocess.Popen(
+        [*command, str(tmp_path / "other.csv"), str(tmp_path / "parts")], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as other:
+        assert other.stdin is not None
+        assert other.stdout is not None
+        assert other.stdout.readline() == b"held\n"
+        with (
+            cc.scan(path) as blocks,
+            pytest.raises(DataError, match="parts: another process uses this checkpoint"),
+        ):
+            cc.aggregate_blocks(blocks, tmp_path / "out.csv", "rrf", checkpoint=tmp_path / "parts")
+        other.stdin.close()
+
+
 @pytest.mark.filterwarnings("ignore::concordant.errors.ConcordantWarning")
 def test_what_is_left_out_of_blocks_is_warned_of_where_something_is(tmp_path: Path) -> None:
     def warned(runs: list[list[Row]], **how: Any) -> list[str]:

@@ -29,6 +29,7 @@ from tests.oracles.contents import contents
 import concordant as cc
 from concordant.errors import ConcordantError, DataError, FormatError, ParameterError, ParseError
 from concordant.io import _files as files
+from concordant.io._tables import _records
 from concordant.io.names import read_names
 from concordant.io.trec import read_qrels
 
@@ -416,7 +417,7 @@ ENDLESS = {
 def test_an_endless_line_is_refused_by_name(
     case: str, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(files, "_LONGEST_LINE", 1 << 20)
+    monkeypatch.setattr(files, "LONGEST_LINE", 1 << 20)
     path = tmp_path / "a.bin"
     path.write_bytes(PACKERS[kind](b"x Q0 d 1 2.0 t\n"[: 15 * (case == "run")] + ENDLESS[case]))
     line = {"letters": 1, "numbers": 1, "object": 1}.get(case, 2)
@@ -446,6 +447,35 @@ def test_a_table_of_too_many_columns_is_refused(tmp_path: Path) -> None:
     path.write_bytes(gzip.compress(b"ab," * 1_000_000 + b"\n" + b"1," * 1_000_000 + b"\n", 1))
     with pytest.raises(FormatError, match=r"wide\.csv\.gz: the table has 1,000,001 columns; 100,000 are read at most"):
         cc.read_rankings(path)
+
+
+@given(
+    st.lists(st.sampled_from(['"', "\r", "\n", "\r\n", '"\r\n"', "a", ",", ";", "\t", "{", "\ufeff"]), max_size=25),
+    st.sampled_from(",;|\t"),
+)
+def test_zst_keeps_all_that_records_hold(parts: list[str], separator: str) -> None:
+    """Polars drops one carriage return of each line; none that a reader would see may be lost."""
+    content = "".join(parts).encode()
+    with tempfile.TemporaryDirectory() as folder:
+        found = []
+        for kind in ("plain", "zst"):
+            path = Path(folder, kind)
+            path.write_bytes(PACKERS[kind](content))
+            records = [fields for *_, fields in _records(files.text_lines(path, returns=True), separator)]
+            # The last line may be blank.
+            found.append(records[:-1] if records and records[-1] == [""] else records)
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("kind", PACKERS)
+def test_one_carriage_return_ends_a_line_and_two_do_not(kind: str, tmp_path: Path) -> None:
+    path = tmp_path / "a.toc"
+    ballots = "# NUMBER ALTERNATIVES: 2\n# NUMBER VOTERS: 1\n# NUMBER UNIQUE ORDERS: 1\n1: 2,1\n"
+    path.write_bytes(PACKERS[kind](ballots.replace("\n", "\r\n").encode()))
+    assert cc.read_preflib(path).to_frame().rows() == [("a", "1", "2", 1.0), ("a", "1", "1", 2.0)]
+    path.write_bytes(PACKERS[kind](ballots.replace("\n", "\r\r\n").encode()))
+    with pytest.raises(ParseError, match=r"a\.toc:\d: "):
+        cc.read_preflib(path)
 
 
 @pytest.mark.parametrize("content", [b"a\x00b\xff\n", b"q Q0 d 1 \xff\x00 t\n", b"\x00\n\r\x00\xfe\r\n"])

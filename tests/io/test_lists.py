@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import concordant as cc
 from concordant.data.preferences import Preferences
 from concordant.errors import DataError, DuplicateError, ParameterError
-from concordant.io.lists import from_lists
+from concordant.io.lists import from_lists, from_runs
 
 names = st.text(alphabet="abc", min_size=1, max_size=2)
 
@@ -127,3 +127,36 @@ def test_ordered_views_and_generators_are_rankings() -> None:
     want = from_lists({"a": ["x", "y"]})
     assert from_lists({"a": {"x": 1, "y": 2}.keys()}) == want
     assert from_lists({"a": (i for i in "xy")}) == want
+
+
+nested = st.dictionaries(names, st.dictionaries(names, st.dictionaries(names, st.integers(-3, 5), max_size=3)))
+
+
+@given(nested)
+def test_nested_dictionaries_are_runs(runs: dict[str, dict[str, dict[str, int]]]) -> None:
+    rows = [(q, e, i, s) for e, own in runs.items() for q, found in own.items() for i, s in found.items()]
+    columns = [[row[k] for row in rows] for k in range(4)]
+    assert from_runs(runs) == Preferences(*columns, kind="score", experts=list(runs), missing="below")
+
+
+def test_nested_lists_are_runs_and_a_consensus_goes_back() -> None:
+    ranked = from_runs({"x": {"q": ["a", "b"]}, "y": {"q": [], "p": ["c"]}}, missing="unknown")
+    assert (ranked.kind, ranked.missing, ranked.value.tolist()) == ("rank", "unknown", [1, 2, 1])
+    fused = cc.aggregate(ranked, "rrf")
+    assert cc.aggregate(from_runs({"fused": fused.to_dict()}), "comb-sum", norm="none").to_dict() == fused.to_dict()
+
+
+@pytest.mark.parametrize(
+    ("runs", "words"),
+    [
+        ([{"q": {"a": 1.0}}], "give the runs by name"),
+        ({"x": [1]}, "run 'x' must be"),
+        ({"x": {"q": 3.5}}, "run 'x' must hold .* for instance 'q'. Got 3.5"),
+        ({"x": {"q": "abc"}}, "run 'x' must hold .* for instance 'q'. Got 'abc'"),
+        ({"x": {"q": {"a": float("nan")}}}, "score in row 0 must be a finite number"),
+        ({"x": {"q": {"a": 1.0}}, "y": {"q": ["a"]}}, "some runs hold scores and some hold lists"),
+    ],
+)
+def test_nested_dictionaries_say_what_is_wrong(runs: Any, words: str) -> None:
+    with pytest.raises(DataError, match=words):
+        from_runs(runs)

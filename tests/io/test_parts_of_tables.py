@@ -5,6 +5,7 @@ from __future__ import annotations
 import bz2
 import gzip
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 
 import concordant as cc
 from concordant.errors import ConcordantError, FormatError, ParseError
-from concordant.io import _builders, _pair_counter, tabular
+from concordant.io import _builders, _files, _pair_counter, _tables, tabular
 from concordant.io._row_sources import RowSource
 from concordant.io._tables import TableFile, open_table
 from concordant.io.outcomes import OutcomeColumn, OutcomeReader, count_outcomes
@@ -25,7 +26,7 @@ plain = st.text(st.sampled_from("ab1 é"), max_size=3)
 field = st.one_of(
     plain,
     plain,
-    st.text(st.sampled_from('a,\n" ;'), max_size=4).map(lambda t: '"' + t.replace('"', '""') + '"'),
+    st.text(st.sampled_from('a,\r\n" ;'), max_size=4).map(lambda t: '"' + t.replace('"', '""') + '"'),
     st.sampled_from(['a"b', '6"', "\u00a0", '""', "1.0", "2"]),
 )
 records = st.lists(st.lists(field, min_size=3, max_size=3).map(",".join), min_size=1, max_size=25)
@@ -161,6 +162,28 @@ def test_a_table_without_rows_has_none_in_parts_either(tmp_path: Path) -> None:
         [p.read([0]) for p in open_table(path, header=True).windows(1)]
 
 
+def test_a_quote_that_nothing_closes_is_looked_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "votes.csv"
+    path.write_text('winner,loser\na,b\n"a,b\n' + 'a,""b\n' * 1_000)
+    looked = 0
+
+    def counted(text: bytes, *how: Any) -> Any:
+        nonlocal looked
+        looked += len(text)
+        return last_end(text, *how)
+
+    last_end = _tables._last_regular_end
+    monkeypatch.setattr(_tables, "_last_regular_end", counted)
+    monkeypatch.setattr(_tables, "text_blocks", lambda p, _: _files.text_blocks(p, 64))
+    parts = [part for part in open_table(path).windows(2) if part._text]  # type: ignore[attr-defined]
+    assert [part._line for part in parts] == [1, 3]  # type: ignore[attr-defined]
+    assert 0 < looked <= path.stat().st_size
+    # And it is not held in memory up to the end of a large file.
+    monkeypatch.setattr(_tables, "LONGEST_LINE", 1_000)
+    with pytest.raises(ParseError, match=r"votes\.csv:3: a quoted field does not end as it should: '\"a,b'"):
+        list(open_table(path).windows(2))
+
+
 @pytest.mark.parametrize("text", ["winner,loser\n", "winner,loser", "winner,loser\n\n"])
 def test_a_packed_header_alone_is_refused_while_collapsing(tmp_path: Path, text: str) -> None:
     path = tmp_path / "votes.csv.gz"
@@ -210,7 +233,6 @@ def same(path: Path, **options: object) -> None:
     assert found == whole
 
 
-@settings(max_examples=250)
 @given(
     votes, st.booleans(), st.sampled_from([None, "sides", "items"]), st.booleans(), st.sampled_from(["csv", "parquet"])
 )
@@ -229,7 +251,6 @@ def test_collapsed_while_reading_is_collapsed_afterwards(
     same(path, self_pairs="drop", outcomes=outcomes, instance="prompt" if instances else None)
 
 
-@settings(max_examples=100)
 @given(
     st.lists(
         st.tuples(names, names, *(st.sampled_from([0, 1, 2, 250, 2**32, 0.25]) for _ in range(3))).filter(
@@ -286,7 +307,6 @@ def test_errors_of_parts_name_the_line(tmp_path: Path) -> None:
 outcome = st.tuples(st.sampled_from(["a", "b", "x", "left", "tie", "A"]), *(st.sampled_from(["a", "b", "x"]),) * 2)
 
 
-@settings(max_examples=300)
 @given(st.lists(st.lists(outcome, min_size=1, max_size=4), min_size=1, max_size=5))
 def test_what_outcomes_name_is_decided_for_all_parts(parts: list[list[tuple[str, str, str]]]) -> None:
     def columns(rows: list[tuple[str, str, str]]) -> OutcomeColumn:

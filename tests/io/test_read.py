@@ -14,7 +14,7 @@ import polars as pl
 import pytest
 
 import concordant as cc
-from concordant.errors import ConcordantWarning, FormatError, ParameterError, ParseError
+from concordant.errors import ColumnError, ConcordantWarning, FormatError, ParameterError, ParseError
 from concordant.io.formats import FORMATS
 from concordant.io.read import read, sniff
 from concordant.io.read_or_scan import read_or_scan
@@ -266,6 +266,26 @@ def test_options_are_those_of_the_reader(save: Save) -> None:
         read(path, format="xml")
     with pytest.raises(ParameterError, match=r"does not take \['columns'\]"):
         read(path, format="trec", columns="expert=1")
+
+
+@pytest.mark.parametrize("line", ["1\t1\t1\t88", "7 0 9 3", "5 1 2 10"])
+def test_ratings_of_one_item_that_look_like_qrels_go_by_the_name(save: Save, line: str) -> None:
+    user, item, rating, _ = line.split()
+    for name, data in (("u.data", line.encode()), ("U.DATA.gz", gzip.compress(line.encode()))):
+        path = save(name, "")
+        path.write_bytes(data)
+        assert sniff(path) == "ratings"
+        found = read(path).preferences
+        assert found is not None
+        assert found.to_frame().rows() == [("all", user, item, float(rating))]
+        assert found == cc.read_ratings(path)
+        with cc.scan(path) as blocks:
+            assert list(blocks) == [found]
+        # Neither does the reader of labels take it for qrels; who says that it is qrels is believed.
+        with pytest.raises(ColumnError, match="no column for item and label"):
+            cc.read_labels(path)
+        assert read(path, "qrels").labels is not None
+    assert sniff(save("judged.txt", line)) == "qrels"
 
 
 def test_qrels_and_movielens_are_told_apart(save: Save) -> None:

@@ -23,6 +23,8 @@ SLOW = {
         'user,item,rating\na,"' + 'x,""y,2\n' * 30_000 + '",1\nb,c\n',
         "a.csv:30003: ",
     ),
+    # The name of a column, as far as anybody can tell.
+    "a line of 40 MB": ("a.csv", "left,right,winner" + "x" * 40_000_000, "a.csv"),
 }
 
 

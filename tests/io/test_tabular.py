@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+import io
 import json
 import random
 from collections import Counter
@@ -9,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 import pytest
 from hypothesis import given
@@ -199,6 +201,9 @@ def test_duplicates_name_both_lines_across_files(write: Write) -> None:
         ('user,item,rating\n"a\nx",b,1\na,c,x\n', 4, "found 'x'"),
         ('user,item,rating\na,b,1\na,"c,1\n', 3, "a quoted field does not end"),
         ('user,item,rating\na,b,1\n"a"b,c,1\n', 3, "a quoted field does not end"),
+        # Doubled quotes alone stand between the quote that opens the field and the end of the file.
+        ('user,item,rating\na,b,1\na,c,"2""\nb,c,3\n""', 3, "a quoted field does not end"),
+        ('user,item,rating\na,b,1\na,c,"2\v""', 3, "a quoted field does not end"),
         ("user,item,rating\n" + "a,b,1\n" * 0 + "a,b,1\na,c\udcff,1\n", 3, "expected UTF-8 text"),
     ],
 )
@@ -208,6 +213,17 @@ def test_damaged_lines_are_named(write: Write, text: str, line: int, fragment: s
         read_ratings(path)
     assert str(caught.value).startswith(f"{path}:{line}: ")
     assert fragment in str(caught.value)
+
+
+@pytest.mark.parametrize("odd", ["", '\xa0"q"', 'q"'])
+@pytest.mark.parametrize("blank", ["", "\t\r\n"])
+def test_a_quoted_id_keeps_its_line_ends(write: Write, odd: str, blank: str) -> None:
+    """The exact parser, which reads what Polars would not, keeps what Polars keeps."""
+    text = f'user,item,rating\r\nu,"two\r\nlines",4\r\n{blank}u,"a\nb",3\r\nu,{odd or "c"},1\r\n'
+    path = write("", "t.csv")
+    path.write_bytes(text.encode())
+    ids = [row[1].strip() for row in csv.reader(io.StringIO(text, newline="")) if any(f.strip() for f in row)]
+    assert read_ratings(path).items.tolist() == ids[1:]
 
 
 def test_a_stray_quote_is_an_ordinary_character(write: Write) -> None:
@@ -612,8 +628,10 @@ def test_scores_features_and_consensus_tables(write: Write) -> None:
     assert f.X.tolist() == [[1, 2], [3, 4]]
     with pytest.raises(DuplicateError, match=r"t\.csv:2 and .*t\.csv:3"):
         read_feature_table(write("instance,item,x\nq,a,1\nq,a,2\n"))
-    with pytest.raises(ParseError, match=r":3: the feature 'x' is missing"):
-        read_feature_table(write("instance,item,x\nq,a,1\nq,b,\n"))
+    unknown = read_feature_table(write("instance,item,x,y\nq,a,1,NA\nq,b,,2\n"))
+    assert np.array_equal(unknown.X, [[1, np.nan], [np.nan, 2]], equal_nan=True)
+    with pytest.raises(ParseError, match=r":3: the x must be a finite number, found 'inf'"):
+        read_feature_table(write("instance,item,x\nq,a,1\nq,b,inf\n"))
 
 
 def test_files_of_different_shape_are_not_joined(write: Write) -> None:

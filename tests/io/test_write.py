@@ -186,7 +186,8 @@ def test_labels_features_and_consensus_come_back(data: st.DataObject, ending: st
     labels = Labels(q, i, x[:, 0])
     write(labels, folder / f"l.{ending}")
     assert read(folder / f"l.{ending}").labels == labels
-    features = Features(q, i, x, ["bm25", "len"])
+    unknown = np.array([[data.draw(st.booleans()) for _ in range(2)] for _ in pairs])
+    features = Features(q, i, np.where(unknown, np.nan, x), ["bm25", "len"])
     write(features, folder / f"f.{ending}")
     assert read(folder / f"f.{ending}").features == features
     consensus = Consensus(q, i, x[:, 0], stderr=np.abs(x[:, 1]), lower=x[:, 0] - 1, upper=x[:, 0] + 1)

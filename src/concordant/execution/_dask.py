@@ -5,8 +5,6 @@ Tasks of a lost worker are repeated on the others. This is the only module that 
 
 from __future__ import annotations
 
-import logging
-import pkgutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from time import monotonic
@@ -83,6 +81,8 @@ class _Dask:
 
     def check_versions(self) -> None:
         """Raise DataError if the scheduler or a worker has another version of Concordant than this process."""
+        import pkgutil
+
         # A function of the standard library: a worker without Concordant ends when it is sent one of Concordant.
         ask = (pkgutil.resolve_name, "concordant._version:__version__")
         try:
@@ -197,6 +197,8 @@ def connected(scheduler: str, *, timeout: float = _TIMEOUT) -> Iterator[None]:
 @contextmanager
 def _without_logs() -> Iterator[None]:
     """Silence what Dask logs about a lost connection: an error of our own reports it."""
+    import logging
+
     # Each logger of Dask has a level of its own.
     logs = [logging.getLogger(n) for n in logging.root.manager.loggerDict if n.startswith(("distributed", "tornado"))]
     levels = [log.level for log in logs]

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar, copy_context
 from functools import cache
 from itertools import count, islice
-from pathlib import Path
 from threading import Event, Lock
 from time import monotonic
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 import numpy as np
 
 from concordant.errors import ParameterError
+
+if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
 
 __all__ = [
     "RowRate",
@@ -71,8 +72,8 @@ def free_memory() -> int:
         with suppress(AttributeError, OSError, ValueError):
             free = [os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2]
     for most in _CONTAINER:
-        with suppress(OSError, ValueError):
-            free.append(int(Path(most).read_text()) // 2)
+        with suppress(OSError, ValueError), open(most, encoding="ascii") as limit_file:
+            free.append(int(limit_file.read()) // 2)
     with suppress(ImportError):
         # Windows knows no such limits.
         import resource
@@ -87,8 +88,8 @@ def free_memory() -> int:
 def threads(n: int) -> Iterator[None]:
     """Run the code inside the block on at most n threads.
 
-    There are never more threads than cores that this process may use; `n_threads` requeue how many. Results do not
-    depend on the number.
+    There are never more threads than cores that this process may use; `n_threads` returns how many there are. Results
+    do not depend on the number.
 
     Examples
     --------
@@ -261,6 +262,9 @@ class _BlockQueue(Generic[T]):
 @cache
 def _thread_pool() -> ThreadPoolExecutor:
     """Return the pool of threads, which is kept because the next map often follows within a millisecond."""
+    # Imported here, so that a request does not wait for it.
+    from concurrent.futures import ThreadPoolExecutor
+
     return ThreadPoolExecutor(256, thread_name_prefix="concordant")
 
 
@@ -294,6 +298,8 @@ def prefetch(items: Iterator[T]) -> Iterator[T]:
     >>> list(prefetch(iter("abc")))
     ['a', 'b', 'c']
     """
+    from concurrent.futures import ThreadPoolExecutor
+
     # Context variables of the caller, such as the number of threads, also hold in the other thread.
     context = copy_context()
 

@@ -383,14 +383,17 @@ def build_labels(frame: pl.DataFrame, source: RowSource, *, duplicates: str = "e
 
 
 def build_features(frame: pl.DataFrame, columns: Mapping[str, str], source: RowSource) -> Features:
-    """Return features from the columns instance, item and those of `columns`, which maps columns to feature names."""
+    """Return features from the columns instance, item and those of `columns`, which maps columns to feature names.
+
+    A missing value is NaN, as in LETOR files.
+    """
     if not columns:
         raise DataError("there are no feature columns beside instance and item.")
     slots, fill = _unique_slots(
         id_texts(frame["instance"], "instance", source), id_texts(frame["item"], "item", source), "feature rows", source
     )
     values = [
-        _filled(parse_numbers(frame[c], f"feature {quote(name)}", source), f"feature {quote(name)}", source)
+        parse_numbers(frame[c], f"feature {quote(name)}", source).fill_null(np.nan).to_numpy()
         for c, name in columns.items()
     ]
     return Features.from_codes(slots, np.column_stack(values)[fill], Texts(list(columns.values())))

@@ -5,11 +5,15 @@ Names are compared without case, blanks and punctuation. Only names with one pla
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from concordant.errors import shorten
 
 __all__ = ["ALIASES", "COUNT_PAIRS", "HEADER_WORDS", "SIDE_PAIRS", "from_frame_call", "normalise_name"]
+
+
+_PUNCTUATION = re.compile(r"[\W_]+")
 
 
 def normalise_name(name: str) -> str:
@@ -18,7 +22,7 @@ def normalise_name(name: str) -> str:
     >>> normalise_name("Movie_ID"), normalise_name("G-Truth")
     ('movieid', 'gtruth')
     """
-    return "".join(c for c in name.casefold() if c.isalnum())
+    return _PUNCTUATION.sub("", name.casefold())
 
 
 def _with_ids(names: str) -> tuple[str, ...]:

@@ -32,7 +32,7 @@ from concordant.io._builders import (
 from concordant.io._column_names import ALIASES, COUNT_PAIRS, HEADER_WORDS, SIDE_PAIRS, normalise_name
 from concordant.io._files import check_unchanged, stem
 from concordant.io._row_sources import FileSource, JoinedSource, RowSource
-from concordant.io._tables import FILE_TYPES, TableFile, is_number, open_table
+from concordant.io._tables import FILE_TYPES, TableFile, has_movielens_name, is_number, open_table
 
 __all__ = [
     "COUNTS",
@@ -350,7 +350,7 @@ def is_movielens(table: TableFile) -> bool:
     """Return whether the columns are user, item, rating and timestamp, as MovieLens has them without a header."""
     if table.header or len(table.names) != 4 or not all(is_number(c) for row in table.sample for c in row):
         return False
-    if table.path.name.lower() in ("u.data", "ratings.dat"):
+    if has_movielens_name(table.path):
         return True
     return all(row[3].isdecimal() and 9 <= len(row[3]) <= 10 and int(row[3]) >= 1e8 for row in table.sample)
 

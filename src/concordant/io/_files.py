@@ -46,6 +46,7 @@ __all__ = [
     "BLANKS",
     "BLOCK_BYTES",
     "COMPRESSION_ENDINGS",
+    "LONGEST_LINE",
     "TABLE_ENDINGS",
     "uncompressed_name",
     "BufferedPath",
@@ -78,8 +79,9 @@ BLANKS = "\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(map
 # Size of a block of text: large enough to keep every core busy, small next to the memory.
 BLOCK_BYTES = 64 << 20
 
-# Longer lines are refused: the file is damaged or no text, and a small compressed file may hold gigabytes.
-_LONGEST_LINE = 32 << 20
+# Longer lines and quoted fields are refused: the file is damaged or no text, and a small compressed file may hold
+# gigabytes.
+LONGEST_LINE = 32 << 20
 
 _MAGIC = ((b"\x1f\x8b", "gz"), (b"\xfd7zXZ\x00", "xz"), (b"\x28\xb5\x2f\xfd", "zst"), (b"BZh", "bz2"))
 _BOM = b"\xef\xbb\xbf"
@@ -365,8 +367,8 @@ class _NamedStream(io.RawIOBase):
 class _ZstandardText(io.RawIOBase):
     """The text of a Zstandard file, decompressed by Polars; Python itself can do so only since 3.14.
 
-    Lines end in a line feed. Carriage returns are kept from the first line on that may begin a quoted field of several
-    lines.
+    Lines end in a line feed; other carriage returns are kept. From the first line on that may begin a quoted field of
+    several lines all are kept.
     """
 
     def __init__(self, path: PathLike, data: bytes | None) -> None:
@@ -409,17 +411,22 @@ class _ZstandardText(io.RawIOBase):
         n, marked = 0, False
         for batch in pl.scan_lines(self._packed, glob=False).collect_batches(chunk_size=1 << 16):
             lines = batch.to_series()
-            long = (lines.str.len_bytes() > _LONGEST_LINE).arg_true()
+            long = (lines.str.len_bytes() > LONGEST_LINE).arg_true()
             if len(long):
                 raise _line_too_long(self._path, n + 1 + int(long[0]))
             marked = marked or (n == 0 and len(lines) > 0 and lines[0].startswith("\ufeff"))
-            odd = (lines.str.count_matches('"', literal=True) % 2 == 1).arg_true()
-            if len(odd):
-                lines = lines.head(int(odd[0]))
+            # No reader sees the byte-order mark.
+            first = lines.head(1 if n == 0 else 0).str.strip_prefix("\ufeff")
+            going_on = _may_continue(pl.concat([first, lines.slice(len(first))])).arg_true()
+            if len(going_on):
+                lines = lines.head(int(going_on[0]))
             if len(lines):
+                if lines.str.ends_with("\r").any():
+                    # Polars has dropped one of several carriage returns, and readers will drop another.
+                    lines = lines.str.replace("\r$", "\r\r")
                 yield "\n".join(lines.to_list()) + "\n"
             n += len(lines)
-            if len(odd):
+            if len(going_on):
                 yield from self._read_exactly(n, "\ufeff" if marked else "")
                 return
 
@@ -429,6 +436,7 @@ class _ZstandardText(io.RawIOBase):
         So the text is split at carriage returns, which are added again. Polars also drops a byte-order mark: `before`
         is put in front. With few carriage returns much text is held at one time.
         """
+        text = ""
         for batch in self._scan("\r").collect_batches(chunk_size=1 << 10):
             text = before + "\r".join(batch.to_series().to_list())
             before = "\r"
@@ -437,6 +445,9 @@ class _ZstandardText(io.RawIOBase):
                 at, skip = end + 1, skip - 1
             if not skip:
                 yield text[at:]
+        if text.endswith("\r"):
+            # Polars drops the last one, and readers will drop another.
+            yield "\r"
 
     def _scan(self, end: str, encoding: Literal["utf8", "utf8-lossy"] = "utf8") -> pl.LazyFrame:
         """Return a scan of the text split at the character `end`, which serves as separator and as line end."""
@@ -460,6 +471,20 @@ class _ZstandardText(io.RawIOBase):
         lines = self._scan("\n", "utf8-lossy").with_row_index("n", offset=1)
         found = lines.filter(pl.col("text").str.contains("\ufffd", literal=True)).head(1).collect()
         return _not_utf8(self._path, int(found["n"][0]) if len(found) else None)
+
+
+def _may_continue(lines: pl.Series) -> pl.Series:
+    """Return which lines end inside a quoted field with one of the usual separators."""
+    out = lines.str.starts_with('"') & False
+    for separator in ",;|\t":
+        quoted = lines.str.starts_with('"') | lines.str.contains(f'{separator}"', literal=True)
+        if quoted.any():
+            field = f'(?:[^"{separator}][^{separator}]*|"(?:[^"]|"")*"|)'
+            # After a quoted field that does not end as it should the rest of the line has no meaning.
+            out |= quoted & ~lines.str.contains(
+                f'^(?:{field}[{separator}])*(?:{field}|"(?:[^"]|"")*"[^"{separator}].*)$'
+            )
+    return out
 
 
 def open_bytes(path: PathLike) -> BinaryIO:
@@ -535,7 +560,7 @@ def text_blocks(path: PathLike, size: int = BLOCK_BYTES) -> Iterator[tuple[int, 
                 line += block.count(b"\n")
             else:
                 pending.append(data)
-            if sum(map(len, pending)) > _LONGEST_LINE:
+            if sum(map(len, pending)) > LONGEST_LINE:
                 raise _line_too_long(path, line)
         block = b"".join(pending)
         if block:
@@ -546,7 +571,7 @@ def _line_too_long(path: PathLike, line: int) -> ParseError:
     return ParseError(
         display_path(path),
         line,
-        f"the line is longer than {_LONGEST_LINE >> 20} MB, longer than lines of data are. Is the file damaged, or no "
+        f"the line is longer than {LONGEST_LINE >> 20} MB, longer than lines of data are. Is the file damaged, or no "
         "text?",
     )
 
@@ -556,8 +581,10 @@ def protect_bom(text: bytes) -> bytes:
     return _BOM + text if text.startswith(_BOM) else text
 
 
-def text_lines(path: PathLike) -> Iterator[tuple[int, str]]:
+def text_lines(path: PathLike, *, returns: bool = False) -> Iterator[tuple[int, str]]:
     """Yield (line number, line) one by one in bounded memory, without line ends and byte-order mark.
+
+    A line ends in a line feed, or in a carriage return and a line feed; with `returns` the carriage return is kept.
 
     Raises
     ------
@@ -573,7 +600,7 @@ def text_lines(path: PathLike) -> Iterator[tuple[int, str]]:
                 text = line.decode()
             except UnicodeDecodeError as error:
                 raise _not_utf8(path, number, line, error) from None
-            yield number, text[:-1] if text.endswith("\r") else text
+            yield number, text[:-1] if not returns and text.endswith("\r") else text
 
 
 def _not_utf8(

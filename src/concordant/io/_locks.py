@@ -1,7 +1,7 @@
-"""File locks on temporary files and folders, which tell those in use from those that a killed process left behind.
+"""File locks: on temporary files and folders, which tell those in use from leftovers, and on checkpoint folders.
 
 The system releases a lock when its process ends, for whatever reason. Without locks (Windows, some network file
-systems) leftovers are never removed.
+systems) leftovers are never removed, and two processes may use one checkpoint.
 """
 
 from __future__ import annotations
@@ -13,16 +13,20 @@ import stat
 from contextlib import suppress
 from pathlib import Path
 from typing import Self
+from weakref import WeakValueDictionary
+
+from concordant.errors import DataError
 
 try:
     import fcntl
 except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["TemporaryPath", "remove_unfinished"]
+__all__ = ["CHECKPOINT_LOCK", "FolderLock", "TemporaryPath", "lock_folder", "remove_unfinished"]
 
-# The file that is locked for a folder.
+# The file that is locked for a temporary folder, and for a checkpoint folder, in which users may have files.
 _LOCK = "lock"
+CHECKPOINT_LOCK = ".concordant.lock"
 _RANDOM_BYTES = 6
 
 
@@ -90,6 +94,48 @@ class TemporaryPath:
         """Remove the folder and all it holds."""
         shutil.rmtree(self.path, ignore_errors=True)
         self.release()
+
+
+class FolderLock:
+    """The lock of this process on a checkpoint folder, released with the last reference to it."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = os.fspath(folder / CHECKPOINT_LOCK)
+        self._handle = -1
+        while self._handle < 0:
+            handle = os.open(self._path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o666)
+            if _lock(handle) is False:
+                os.close(handle)
+                raise DataError(
+                    f"{folder}: another process uses this checkpoint. Wait until it has ended, or name another folder."
+                )
+            # The process that held it may have removed the file in between.
+            with suppress(FileNotFoundError):
+                if os.path.samestat(os.fstat(handle), os.stat(self._path)):
+                    self._handle = handle
+                    break
+            os.close(handle)
+
+    def __del__(self) -> None:
+        if self._handle >= 0:
+            with suppress(OSError):
+                os.unlink(self._path)
+            os.close(self._handle)
+
+
+_held: WeakValueDictionary[str, FolderLock] = WeakValueDictionary()
+
+
+def lock_folder(folder: Path) -> FolderLock:
+    """Return the lock on a checkpoint folder; raise DataError if another process holds it.
+
+    Within a process all share one lock.
+    """
+    name = os.path.realpath(folder)
+    held = _held.get(name)
+    if held is None:
+        held = _held[name] = FolderLock(folder)
+    return held
 
 
 def remove_unfinished(folder: Path, prefix: str, suffix: str = ".tmp") -> None:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 
-from concordant.io._tables import blank_fields, is_number
+from concordant.io._tables import blank_fields, has_movielens_name, is_number
 from concordant.io.formats import Head
 
 __all__ = ["UNKNOWN", "is_features", "is_letor_ranks", "is_preflib", "is_qrels", "is_run", "most_lines_match"]
@@ -50,9 +50,12 @@ def is_run(head: Head) -> bool:
 
 
 def is_qrels(head: Head) -> bool:
-    """Return whether the lines are ``instance iteration item label``, the iteration being the same throughout."""
+    """Return whether the lines are ``instance iteration item label``, the iteration being the same throughout.
+
+    Ratings of one item look the same, so a file that is called as those of MovieLens is never taken for qrels.
+    """
     rows = _fields(head, 4)
-    if rows is None:
+    if rows is None or has_movielens_name(head.path):
         return False
     iteration = {r[1] for r in rows}
     return len(iteration) == 1 and iteration <= {"0", "Q0", "q0", "1"} and all(_LABEL.fullmatch(r[3]) for r in rows)

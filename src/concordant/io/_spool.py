@@ -24,7 +24,7 @@ from concordant.data.index import Texts
 from concordant.errors import DataError, FormatError, shorten
 from concordant.io._dictionary_encoding import Batch, DictionaryEncoder, EncodedRows, merge_batches
 from concordant.io._files import atomic_write, display_path
-from concordant.io._locks import TemporaryPath, remove_unfinished
+from concordant.io._locks import CHECKPOINT_LOCK, FolderLock, TemporaryPath, lock_folder, remove_unfinished
 from concordant.io._row_sources import RowSource
 from concordant.kernels.lists import offsets_of
 
@@ -64,7 +64,8 @@ class Spool:
     folder : path, optional
         Where to create a temporary folder, which `close` removes; the system's folder for temporary files by default.
     kept : path, optional
-        A checkpoint folder that stays: interrupted reading resumes from its last `mark`.
+        A checkpoint folder that stays: interrupted reading resumes from its last `mark`. No other process may use it
+        until `close`.
     job : dict, optional
         The files and options; the checkpoint of another job is refused.
 
@@ -98,6 +99,7 @@ class Spool:
         self._job = job
         self._state: dict[str, Any] | None = None
         self._temporary: TemporaryPath | None = None
+        self._lock: FolderLock | None = None
         try:
             if kept is None:
                 # Named after the input files, so that the next call removes what a killed process left behind.
@@ -110,6 +112,7 @@ class Spool:
             else:
                 self.folder = Path(kept)
                 self.folder.mkdir(parents=True, exist_ok=True)
+                self._lock = lock_folder(self.folder)
         except OSError as error:
             where = tempfile.gettempdir() if folder is None and kept is None else os.fspath(kept or folder or "")
             raise DataError(
@@ -241,15 +244,16 @@ class Spool:
     def discard(folder: Path) -> None:
         """Remove the files of a spool from a checkpoint folder, and nothing else."""
         # The state goes first: without it the other files are ignored.
-        for own in (_STATE, "[0-9]*.npy", "[0-9]*.items.arrow"):
+        for own in (_STATE, "[0-9]*.npy", "[0-9]*.items.arrow", CHECKPOINT_LOCK):
             for path in folder.glob(own):
                 path.unlink(missing_ok=True)
         remove_unfinished(folder, f".{_STATE}.")
 
     def close(self) -> None:
-        """Remove the temporary folder."""
-        self._stored = []
+        """Remove the temporary folder, or let others use the checkpoint."""
+        self._lock = None
         if self._temporary is not None:
+            self._stored = []
             self._temporary.remove()
 
 

@@ -24,10 +24,22 @@ import numpy as np
 import polars as pl
 
 from concordant.arrays import Ints
-from concordant.errors import NOT_TEXT, FormatError, ParameterError, ParseError, is_text, listing, quote, shorten
+from concordant.errors import (
+    NOT_TEXT,
+    DataError,
+    FormatError,
+    ParameterError,
+    ParseError,
+    is_text,
+    listing,
+    quote,
+    shorten,
+)
+from concordant.execution import free_memory
 from concordant.io._column_names import normalise_name
 from concordant.io._files import (
     BLANKS,
+    LONGEST_LINE,
     TABLE_ENDINGS,
     compression,
     protect_bom,
@@ -37,6 +49,7 @@ from concordant.io._files import (
     text_lines,
     uncompressed_name,
 )
+from concordant.io._parquet import ParquetError, check_parquet
 
 __all__ = [
     "FILE_TYPES",
@@ -44,6 +57,7 @@ __all__ = [
     "TableFile",
     "blank_fields",
     "file_type",
+    "has_movielens_name",
     "is_number",
     "max_rows",
     "open_table",
@@ -65,7 +79,9 @@ _FIELD = re.compile(r"[^ \t\r\f\v]+")
 # Bytes to read for the first lines; more if the lines are long.
 _HEAD_SIZES = (1 << 16, 1 << 20, 1 << 24)
 SAMPLE_LINES = 200
-_MALFORMED = (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError)
+_MALFORMED = (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ParquetError)
+# A cell of a Parquet table takes at least this much memory.
+_CELL_BYTES = 8
 # Assumed bytes per row, to cut text into windows of a number of rows.
 _ROW_BYTES = 32
 # No row of a text table is shorter than "u,i,1\n".
@@ -110,6 +126,15 @@ def file_type(path: object) -> str | None:
     """Return "csv", "tsv", "parquet" or "jsonl" by the ending of a file name, None for any other."""
     name = uncompressed_name(path).lower()
     return next((kind for kind, endings in TABLE_ENDINGS.items() if name.endswith(endings)), None)
+
+
+def has_movielens_name(path: Path) -> bool:
+    """Return whether a file is called as the ratings of MovieLens are, which have no header.
+
+    >>> has_movielens_name(Path("ml-100k/u.data.gz"))
+    True
+    """
+    return uncompressed_name(path.name).lower() in ("u.data", "ratings.dat")
 
 
 class TableFile:
@@ -220,8 +245,10 @@ class _ParquetTable(TableFile):
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
-        source = path if compression(path) is None else BytesIO(read_bytes(path))
+        source = path if compression(path) is None else read_bytes(path)
         try:
+            with BytesIO(source) if isinstance(source, bytes) else open(source, "rb") as file:
+                self._rows = check_parquet(file)
             self._scan = pl.scan_parquet(source, glob=False)
             self.names = self._scan.collect_schema().names()
             self.sample = [
@@ -234,17 +261,24 @@ class _ParquetTable(TableFile):
         return FormatError(f"{self.path}: the Parquet data is damaged ({shorten(str(error).splitlines()[0])}).")
 
     def windows(self, rows: int) -> Iterator[TableFile]:
-        total = parquet_rows(self.path) if compression(self.path) is None else rows
-        if total <= rows:
+        if self._rows <= rows:
             yield self
             return
-        for before in range(0, total, rows):
+        for before in range(0, self._rows, rows):
             window = copy(self)
             window._scan, window._before = self._scan.slice(before, rows), before
-            window._of, window.share = (self, rows), min((before + rows) / total, 1.0)
+            window._rows = min(rows, self._rows - before)
+            window._of, window.share = (self, rows), (before + window._rows) / self._rows
             yield window
 
     def _read(self, wanted: list[int]) -> pl.DataFrame:
+        # Polars would abort the process when the memory does not suffice.
+        needed, free = _CELL_BYTES * self._rows * len(wanted), free_memory()
+        if needed > free:
+            raise DataError(
+                f"{self.path}: {self._rows:,} rows take more than {needed / 1e9:,.1f} GB of memory, and "
+                f"{free / 1e9:,.1f} GB are free. Read the file in blocks: concordant.scan, or aggregate --memory."
+            )
         try:
             return self._scan.select(pl.col(self.names[c]).alias(str(c)) for c in wanted).collect()
         except _MALFORMED as error:
@@ -318,24 +352,31 @@ class _LineTable(TableFile):
         yield held or _TextChunk(self._skip + 1, b"")
 
     def _record_chunks(self, size: int) -> Iterator[_TextChunk]:
-        rest, line = b"", 1
+        held: list[bytes] = []
+        line, inside = 1, False
         for first, block in text_blocks(self.path, size):
-            if not rest:
-                line = first
+            if not held:
                 block = _skip_lines(block, self._skip + 1 - first)
-                line = max(line, self._skip + 1)
-            text = rest + block
-            end = self._last_end(text)
-            rest = text[end:]
+                line = max(first, self._skip + 1)
+            end, inside = self._last_end(block, inside)
             if end:
-                yield _TextChunk(line, text[:end])
-                line += text.count(b"\n", 0, end)
-        if rest:
-            yield _TextChunk(line, rest)
+                chunk = _TextChunk(line, b"".join([*held, block[:end]]))
+                held = []
+                yield chunk
+                line += chunk.text.count(b"\n")
+            if end < len(block):
+                held.append(block[end:])
+            if sum(map(len, held)) > LONGEST_LINE:
+                raise _unclosed(self.path, line, held[0].split(b"\n", 1)[0].decode(errors="replace"))
+        if held:
+            yield _TextChunk(line, b"".join(held))
 
-    def _last_end(self, text: bytes) -> int:
-        """Return where the last complete record ends; the text begins with a record and has whole lines."""
-        return len(text)
+    def _last_end(self, text: bytes, inside: bool) -> tuple[int, bool]:
+        """Return where the last complete record ends, 0 if none does, and whether the text ends inside a quoted field.
+
+        The text has whole lines. It begins with a record, or `inside` a quoted field.
+        """
+        return len(text), inside
 
     def _is_blank(self, text: bytes) -> bool:
         # Unicode blanks count too. The whole text is examined only if its beginning is blank.
@@ -358,9 +399,9 @@ class _LineTable(TableFile):
         return self.path if self._of is None and compression(self.path) is None else self._content()
 
     def _lines(self) -> Iterator[tuple[int, str]]:
-        """Yield the lines of rows with their numbers in the file."""
+        """Yield the lines of rows with their numbers in the file; a carriage return at the end of a line is kept."""
         if self._of is None:
-            return ((line, text) for line, text in text_lines(self.path) if line > self._skip)
+            return ((line, text) for line, text in text_lines(self.path, returns=True) if line > self._skip)
         return self._own_lines()
 
     def _own_lines(self) -> Iterator[tuple[int, str]]:
@@ -375,7 +416,7 @@ class _LineTable(TableFile):
                 for _ in text_lines(self.path):
                     pass
                 raise
-            yield number, text.removesuffix("\r")
+            yield number, text
 
 
 def _skip_lines(text: bytes, lines: int) -> bytes:
@@ -439,6 +480,7 @@ class _JsonTable(_LineTable):
 
     def _object(self, line: int, text: str, keys: Iterable[str] = ()) -> _JsonObject:
         """Return the JSON object on a line, or raise if there is none or one of `keys` is ambiguous."""
+        text = text.removesuffix("\r")
         try:
             found = json.loads(text, parse_constant=_no_constant, object_pairs_hook=_JsonObject)
         except (ValueError, RecursionError) as error:
@@ -542,11 +584,11 @@ class _TextTable(_LineTable):
     def _quote(self) -> str | None:
         return None if self.separator == " " else '"'
 
-    def _last_end(self, text: bytes) -> int:
+    def _last_end(self, text: bytes, inside: bool) -> tuple[int, bool]:
         if len(self.separator) > 1 or self._quote is None or b'"' not in text:
-            return len(text)
-        end = _last_regular_end(text, ord(self.separator))
-        return _last_end_line_by_line(text, self.separator) if end is None else end
+            return (0 if inside else len(text)), inside
+        end = _last_regular_end(text, ord(self.separator), inside)
+        return _last_end_line_by_line(text, self.separator, inside) if end is None else end
 
     def _read(self, wanted: list[int]) -> pl.DataFrame:
         width = len(self.names)
@@ -571,15 +613,15 @@ class _TextTable(_LineTable):
         """Return whether every quote opens or closes a field; otherwise Polars may join lines."""
         if self._quote is None:
             return True
-        rest = b""
+        inside = False
         for block in self._blocks():
-            if not rest and b'"' not in block:
-                continue
-            end = _last_regular_end(rest + block, ord(self.separator))
-            if end is None:
-                return False
-            rest = (rest + block)[end:]
-        return True
+            if b'"' in block:
+                end = _last_regular_end(block, ord(self.separator), inside)
+                if end is None:
+                    return False
+                inside = end[1]
+        # A quote that nothing closes is not regular either.
+        return not inside
 
     def _blocks(self) -> Iterator[bytes]:
         """Yield the text in blocks of whole lines."""
@@ -701,6 +743,9 @@ def open_table(
         return _ParquetTable(path)
     if b"\x00" in head:
         raise FormatError(f"{path}: not a text table; it begins {shorten(repr(head[:20]))}.")
+    if not whole and b"\n" not in head:
+        # Raises if the first line is longer than lines of data are: nobody need look for columns in it.
+        next(text_blocks(path, _HEAD_SIZES[0]), None)
     kind = file or file_type(path)
     first = head.removeprefix(b"\xef\xbb\xbf").lstrip()[:1]
     if file == "jsonl" or (first == b"{" and kind in (None, "jsonl")):
@@ -720,7 +765,7 @@ def _head_lines(path: Path, head: bytes, whole: bool) -> Iterator[tuple[int, str
     started = False
     for number, line in enumerate(lines[: SAMPLE_LINES * 5], 1):
         try:
-            text = line.decode().removesuffix("\r")
+            text = line.decode()
         except UnicodeDecodeError as error:
             if not whole and number == len(lines) and error.end == len(line):
                 text = line.decode(errors="ignore")
@@ -764,8 +809,9 @@ def _unclosed(path: Path, line: int, text: str) -> ParseError:
 class _Record:
     """Parses one CSV record, whose quoted fields may span several lines; every line is visited once.
 
-    A quote inside a field that does not begin with a quote is an ordinary character. csv.reader differs: it
-    takes a lone carriage return for a line end and limits the length of fields.
+    A quote inside a field that does not begin with a quote is an ordinary character. Lines end in a line feed, or in a
+    carriage return and a line feed, which a quoted field keeps as they are. csv.reader differs: it takes a lone
+    carriage return for a line end and limits the length of fields.
 
     Attributes
     ----------
@@ -782,6 +828,7 @@ class _Record:
         self._separator = separator
         self._done: list[str] = []
         self._open: list[str] = []
+        text = self._without_end(text)
         if separator == " ":
             self.fields = blank_fields(text)
         elif '"' not in text or separator == "::":
@@ -791,8 +838,13 @@ class _Record:
 
     def add(self, line: str) -> None:
         """Continue the quoted field with the next line."""
-        self._open.append("\n")
+        self._open.append(self._end)
+        line = self._without_end(line)
         self._take(line, self._quoted(line, 0))
+
+    def _without_end(self, line: str) -> str:
+        self._end = "\r\n" if line.endswith("\r") else "\n"
+        return line.removesuffix("\r")
 
     def _take(self, text: str, at: int) -> None:
         """Parse the fields from position `at` on; -1 means that none is left."""
@@ -829,18 +881,18 @@ def _records(lines: Iterator[tuple[int, str]], separator: str) -> Iterator[tuple
         record = _Record(text, separator)
         while record.unfinished and (more := next(lines, None)) is not None:
             record.add(more[1])
-        yield line, text, record.fields
+        yield line, text.removesuffix("\r"), record.fields
 
 
-def _last_regular_end(text: bytes, separator: int) -> int | None:
-    """Return where the last complete record ends, None if some quote neither opens nor closes a field.
+def _last_regular_end(text: bytes, separator: int, inside: bool) -> tuple[int, bool] | None:
+    """Return what `_LineTable._last_end` does, or None if some quote neither opens nor closes a field.
 
     In regular text quotes open and close fields in turn (a doubled quote closes and opens again). So a line end is the
     end of a record if an even number of quotes precedes it.
     """
     data = np.frombuffer(text, dtype=np.uint8)
     at = np.flatnonzero(data == _QUOTE)
-    opens, closes = at[0::2], at[1::2]
+    opens, closes = at[int(inside) :: 2], at[1 - int(inside) :: 2]
     before = data[opens - 1]
     before[opens == 0] = _LINE_FEED
     after = data[np.minimum(closes + 1, len(data) - 1)]
@@ -852,30 +904,29 @@ def _last_regular_end(text: bytes, separator: int) -> int | None:
         and (returns | (after == separator) | (after == _LINE_FEED) | (after == _QUOTE)).all()
     ):
         return None
-    if len(at) % 2 == 0:
-        return len(text)
     end, quotes = len(text), len(at)
-    while quotes % 2:
+    ends_inside = (quotes + inside) % 2 == 1
+    while (quotes + inside) % 2:
+        if not quotes:
+            return 0, ends_inside
         end = text.rfind(b"\n", 0, int(at[quotes - 1])) + 1
         quotes = int(np.searchsorted(at, end))
-    return end
+    return end, ends_inside
 
 
-def _last_end_line_by_line(text: bytes, separator: str) -> int:
-    """Return where the last complete record ends, by parsing every record."""
-    lines = iter(text.split(b"\n"))
+def _last_end_line_by_line(text: bytes, separator: str, inside: bool) -> tuple[int, bool]:
+    """Return what `_LineTable._last_end` does, by parsing every record."""
+    record = _Record('"', separator) if inside else None
     end = at = 0
-    for line in lines:
+    for line in text.split(b"\n"):
         at += len(line) + 1
-        record = _Record(line.decode(errors="replace").removesuffix("\r"), separator)
-        while record.unfinished:
-            more = next(lines, None)
-            if more is None:
-                return end
-            at += len(more) + 1
-            record.add(more.decode(errors="replace").removesuffix("\r"))
-        end = min(at, len(text))
-    return end
+        if record is None:
+            record = _Record(line.decode(errors="replace"), separator)
+        else:
+            record.add(line.decode(errors="replace"))
+        if not record.unfinished:
+            end, record = min(at, len(text)), None
+    return end, record is not None
 
 
 def _find_separator(lines: list[str], kind: str | None) -> str:

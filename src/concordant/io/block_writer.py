@@ -16,7 +16,7 @@ from typing import Any, BinaryIO
 from concordant.data.consensus import Consensus
 from concordant.errors import FormatError, ParameterError, quote
 from concordant.io._files import PathLike, atomic_write, check_writable, display_path, is_stream, naming_output
-from concordant.io._locks import TemporaryPath, remove_unfinished
+from concordant.io._locks import FolderLock, TemporaryPath, lock_folder, remove_unfinished
 from concordant.io.formats import FORMATS, unknown_options
 from concordant.io.write import format_of
 
@@ -80,6 +80,7 @@ class BlockWriter:
             raise ParameterError(f"writing {quote(self.format)} does not take {', '.join(wrong)}.")
         self._options = options
         self._kept = folder is not None
+        self._lock: FolderLock | None = None
         check_writable(path)
         if folder is None:
             target = Path(os.path.realpath(self.path))
@@ -93,6 +94,7 @@ class BlockWriter:
             self.folder = Path(folder).expanduser()
             with naming_output(self.folder):
                 self.folder.mkdir(parents=True, exist_ok=True)
+                self._lock = lock_folder(self.folder)
             self._check_job({"job": job, "format": self.format, "options": options})
 
     def _check_job(self, job: dict[str, Any]) -> None:
@@ -141,7 +143,8 @@ class BlockWriter:
         return items
 
     def close(self) -> None:
-        """Remove the parts, unless the folder was given."""
+        """Remove the parts, unless the folder was given; others may use that one now."""
+        self._lock = None
         if not self._kept:
             self._temporary.remove()
 

@@ -173,12 +173,11 @@ def spool_blocks(
             spool.rows,
             reader.kind,
             below=reader.below(spool.instances),
-            close=spool.close if kept is None else (lambda: None),
+            close=spool.close,
             job=[reader.job(), block_rows],
         )
     except BaseException:
-        if kept is None:
-            spool.close()
+        spool.close()
         raise
 
 

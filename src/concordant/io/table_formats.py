@@ -10,6 +10,7 @@ from typing import Any
 from concordant.data.preferences import Preferences
 from concordant.errors import ConcordantError, ParameterError
 from concordant.io import tabular
+from concordant.io._builders import MISSING_WORDS
 from concordant.io._column_names import ALIASES, HEADER_WORDS, normalise_name
 from concordant.io._column_roles import Columns, is_movielens, pair_form
 from concordant.io._matrix import guess_layout
@@ -26,6 +27,10 @@ _FORMAT_OF_ROLES = (
     ("rankings", ("rank",)),
     ("ratings", ("rating", "score", "value")),
 )
+
+
+# Cells of features that are not known.
+_UNKNOWN = frozenset(word.casefold() for word in MISSING_WORDS)
 
 
 def format_of_columns(columns: Columns) -> str | None:
@@ -111,7 +116,7 @@ def _is_feature_table(head: Head) -> bool:
         return False
     rest = [c for c, n in enumerate(head.table.names) if normalise_name(n) not in ("instance", "item")]
     return not names & (HEADER_WORDS - {"instance", "item"}) and all(
-        is_number(row[c]) for row in head.table.sample for c in rest
+        is_number(row[c]) or row[c].casefold() in _UNKNOWN for row in head.table.sample for c in rest
     )
 
 
