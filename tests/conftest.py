@@ -21,6 +21,9 @@ import pytest
 from hypothesis import HealthCheck, settings
 from tests.report import browser
 
+# Haystack counts its users over the network unless told not to, and reads this when it is imported.
+os.environ.setdefault("HAYSTACK_TELEMETRY_ENABLED", "False")
+
 ROOT = Path(__file__).resolve().parent.parent
 GOLDEN = ROOT / "tests" / "golden"
 

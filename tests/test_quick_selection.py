@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 from scripts import quick
 
@@ -25,6 +28,18 @@ def test_a_module_selects_its_own_tests_first_then_those_that_import_it(chosen: 
 
 def test_the_file_of_a_method_selects_its_part_of_the_contract() -> None:
     assert quick.methods_of("tests/test_quick_selection.py") == {"k-approval", "Approval"}
+
+
+@pytest.mark.parametrize(
+    ("method", "wanted"), [("k-approval", True), ("Approval(k=2)", True), ("rrf", False), ("RRF(k=2)", False)]
+)
+def test_of_the_contract_the_method_is_kept_with_any_parameters(method: str, wanted: bool) -> None:
+    selection = quick.Selection(1.0)
+    selection.methods = quick.methods_of("tests/test_quick_selection.py")
+    selection.add(quick.CONTRACT, 2, "its methods")
+    for path in quick.CONTRACT:
+        test: Any = SimpleNamespace(path=quick.ROOT / path, callspec=SimpleNamespace(params={"name": method, "k": 1}))
+        assert selection._wanted(test) == wanted
 
 
 class Approval:

@@ -12,7 +12,9 @@ from concordant._version import __version__ as __version__
 from concordant.aggregators.bradley_terry import BradleyTerry as BradleyTerry
 from concordant.aggregators.cps import CPS as CPS
 from concordant.aggregators.crf import CRF as CRF
+from concordant.aggregators.fusion import DBSF as DBSF
 from concordant.aggregators.fusion import ISR as ISR
+from concordant.aggregators.fusion import RBC as RBC
 from concordant.aggregators.fusion import RRF as RRF
 from concordant.aggregators.fusion import CombANZ as CombANZ
 from concordant.aggregators.fusion import CombMAX as CombMAX
@@ -42,6 +44,7 @@ from concordant.aggregators.ulara import ULARA as ULARA
 from concordant.base.checks import check_method as check_method
 from concordant.base.contract import Aggregator as Aggregator
 from concordant.base.contract import Tags as Tags
+from concordant.base.fuse import fuse as fuse
 from concordant.base.registry import METHODS as METHODS
 from concordant.base.registry import aggregate as aggregate
 from concordant.base.registry import methods as methods
@@ -57,6 +60,8 @@ from concordant.data.dataset import Fold as Fold
 from concordant.data.dataset import Part as Part
 from concordant.data.dataset import concat as concat
 from concordant.data.features import Features as Features
+from concordant.data.hits import Hit as Hit
+from concordant.data.hits import Hits as Hits
 from concordant.data.labels import Labels as Labels
 from concordant.data.preferences import Preferences as Preferences
 from concordant.execution import threads as threads
@@ -72,6 +77,7 @@ from concordant.io.letor import read_letor_folds as read_letor_folds
 from concordant.io.letor import write_letor as write_letor
 from concordant.io.letor import write_letor_scores as write_letor_scores
 from concordant.io.lists import from_lists as from_lists
+from concordant.io.lists import from_runs as from_runs
 from concordant.io.preflib import read_preflib as read_preflib
 from concordant.io.preflib import write_preflib as write_preflib
 from concordant.io.read import read as read

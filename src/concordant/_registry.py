@@ -6,9 +6,7 @@ are listed: `concordant.methods`, `concordant.metrics` and `concordant.formats` 
 
 from __future__ import annotations
 
-import pkgutil
 from collections.abc import Iterator, Mapping, Sequence
-from difflib import get_close_matches
 from importlib import import_module
 from typing import TYPE_CHECKING, TypeVar
 
@@ -95,6 +93,7 @@ class Registry(Mapping[str, T]):
         """Import every public module of this package, which may register an entry, then every plug-in."""
         if self._complete:
             return
+        import pkgutil
         from importlib.metadata import entry_points
 
         self._complete = True
@@ -117,6 +116,8 @@ class Registry(Mapping[str, T]):
 
     def near(self, name: object) -> str:
         """Return a sentence that suggests similar names, to append to a message; empty where none is similar."""
+        from difflib import get_close_matches
+
         close = get_close_matches(shorten(str(name)), list(self), n=3)
         return f" Did you mean {' or '.join(map(repr, close))}?" if close else ""
 

@@ -10,7 +10,6 @@ import re
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Sequence
-from difflib import get_close_matches
 from typing import Any, NamedTuple, Self
 
 __all__ = [
@@ -284,6 +283,8 @@ class ParameterError(ConcordantError, ValueError):
     @classmethod
     def unknown(cls, name: str, owner: str, known: Sequence[str]) -> ParameterError:
         """Return the error for a parameter that is not there, naming the nearest that is."""
+        from difflib import get_close_matches
+
         near = get_close_matches(shorten(name), known, n=1, cutoff=0.7)
         hint = f" Did you mean {near[0]!r}?" if near else ""
         return cls(f"{owner} has no parameter {quote(name)}.{hint} It has: {', '.join(known) or 'none'}.")

@@ -17,7 +17,7 @@ from tests.oracles import methods as oracle
 import concordant as cc
 from concordant.errors import DataError, KindError, ParameterError
 
-NORMS = ("min-max", "max", "sum", "z-score", "rank", "borda", "none")
+NORMS = ("min-max", "max", "sum", "z-score", "three-sigma", "rank", "borda", "none")
 COMBS = ("sum", "mnz", "anz", "min", "max", "med")
 
 
@@ -47,6 +47,10 @@ def test_ranks_are_fused_as_defined(rows: Rows) -> None:
     for p, items, lists in instances_of(rows):
         assert_scores(cc.RRF().fit_predict(p), oracle.rrf(items, lists, rows.kind))
         assert_scores(cc.RRF(k=1).fit_predict(p), oracle.rrf(items, lists, rows.kind, 1.0))
+        first = math.fsum(w / 61 for w, s in lists if s)
+        shares = {i: score / (first or 1.0) for i, score in oracle.rrf(items, lists, rows.kind).items()}
+        assert_scores(cc.RRF(normalize=True).fit_predict(p), shares)
+        assert_scores(cc.RBC(phi=0.7).fit_predict(p), oracle.rbc(items, lists, rows.kind, 0.7))
         assert_scores(cc.ISR().fit_predict(p), oracle.isr(items, lists, rows.kind))
 
         def factor(n: float, sigma: float = 0.01) -> float:
@@ -91,7 +95,7 @@ def test_scores_are_combined_as_defined(norm: str, rows: Rows) -> None:
 def test_ranx_agrees(golden: Callable[[str], dict[str, Any]]) -> None:
     content = golden("ranx_fusion")
     names = {"rrf": cc.RRF(), "isr": cc.ISR(), "log_isr": cc.LogISR(sigma=0), "logn_isr": cc.LogISR()}
-    names["bordafuse"] = cc.Borda()
+    names |= {"bordafuse": cc.Borda(), "rbc": cc.RBC(phi=0.9)}
     for case in content["cases"]:
         rows = [(q, e, i, s) for e, run in case["input"]["runs"].items() for q, r in run.items() for i, s in r.items()]
         p = cc.Preferences(*zip(*rows, strict=True), kind="score")
@@ -107,7 +111,10 @@ def test_ranx_agrees(golden: Callable[[str], dict[str, Any]]) -> None:
 
 @pytest.mark.parametrize(
     ("norm", "expected"),
-    [("min-max", 1.0), ("max", 1.0), ("sum", 0.5), ("z-score", 0.0), ("rank", 0.75), ("borda", 0.75), ("none", 7.0)],
+    [
+        *(("min-max", 1.0), ("max", 1.0), ("sum", 0.5), ("z-score", 0.0), ("three-sigma", 0.5)),
+        *(("rank", 0.75), ("borda", 0.75), ("none", 7.0)),
+    ],
 )
 def test_a_list_of_equal_scores_says_the_same_of_all(norm: str, expected: float) -> None:
     p = cc.from_lists({"x": {"a": 7.0, "b": 7.0}})
@@ -163,6 +170,9 @@ def test_expert_weights(method: Any) -> None:
         ("comb-mnz-rank", {"k": 2.5}),
         ("borda", {"missing": "worst"}),
         ("log-isr", {"sigma": -0.1}),
+        ("rbc", {"phi": 1.0}),
+        ("rbc", {"phi": 0}),
+        ("dbsf", {"ddof": 2}),
     ],
 )
 def test_parameters_outside_their_range_are_refused(name: str, params: dict[str, Any]) -> None:
@@ -190,6 +200,28 @@ def test_what_cancels_is_a_tie_in_every_order_of_rows(name: str, norm: str) -> N
         for _ in range(50):
             rows = [[*both, *third][r] for r in chance.permutation(9)]
             assert ranks(rows, {"z": 1e-9}) == {"a": 3, "b": 2, "c": 1}
+
+
+def test_dbsf_is_comb_sum_of_clipped_z_scores() -> None:
+    rng = np.random.default_rng(3)
+    lists = {
+        e: {f"i{i}": float(s) for i, s in zip(rng.permutation(60), rng.pareto(1, 40), strict=False)} for e in "xyz"
+    }
+    p = cc.from_lists(lists, weights={"x": 2.0})
+    got = cc.DBSF().fit_predict(p).score
+    assert got.tolist() == cc.CombSUM(norm="three-sigma").fit_predict(p).score.tolist()
+    assert not np.allclose(got, cc.DBSF(clip=False).fit_predict(p).score)
+
+
+@pytest.mark.parametrize("weights", [None, {"x": 2.0, "y": 0.5}, {"x": 0.0, "y": 0.0}])
+def test_normalised_rrf_keeps_the_order_and_its_parts_add_up(weights: dict[str, float] | None) -> None:
+    p = cc.from_lists({"x": ["a", "b", "c"], "y": ["b", "d"]})
+    plain, shares = (cc.RRF(weights=weights, normalize=n) for n in (False, True))
+    a, b = plain.fit_predict(p), shares.fit_predict(p)
+    assert a.rank.tolist() == b.rank.tolist()
+    assert b.score.max() <= 1
+    _, parts, base = shares._contributions(p)
+    np.testing.assert_allclose(parts.sum(axis=1) + base, b.score, rtol=1e-15)
 
 
 @pytest.mark.parametrize("name", ["isr", "log-isr"])

@@ -86,16 +86,20 @@ def test_no_other_weights_are_better(ridge: float) -> None:
     from scipy.optimize import minimize
 
     made, loss, n = problem(ridge)
-    found, settled = made.minimise(np.ones(n))
+    found, _, settled = made.minimise(np.ones(n))
     assert settled
     other = minimize(made.value, np.ones(n), jac=True, bounds=[(0, None)] * n, options={"ftol": 1e-15, "gtol": 1e-10})
     np.testing.assert_allclose(found, other.x, atol=1e-6)
     slope = made.value(found)[1]
     assert np.abs(slope[found > 0]).max() < 1e-12
     assert (slope[found == 0] > 0).all()
-    again, _ = made.minimise(np.full(n, 5.0))
+    again, _, _ = made.minimise(np.full(n, 5.0))
     np.testing.assert_allclose(again, found, rtol=1e-10, atol=1e-12)
     assert made.value(found)[0] <= loss(np.ones(n))
+    # A Hessian from elsewhere leads to the same place.
+    near, _, settled = made.minimise(np.ones(n), made.hessian(np.full(n, 0.5)), still=1e-9)
+    assert settled
+    np.testing.assert_allclose(near, found, atol=1e-8)
 
 
 def test_a_perfect_expert_has_finite_weights() -> None:
@@ -121,7 +125,8 @@ def test_good_experts_are_heard_and_bad_ones_are_not() -> None:
     assert set(info.chosen) == {"k", "ridge"}
     assert info.chosen["k"] == rrf.k_
     assert info.labels["usable"] == 60
-    assert len(info.trace) == info.n_iter == len(module.RIDGES)
+    # The path of ridges, and k at the best of them.
+    assert len(info.trace) == info.n_iter == len(module.RIDGES) + 1
     assert info.validation == max(info.trace)
     # Plain fusion is the first of the path, and stays far behind.
     assert info.trace[0] < info.validation - 0.1

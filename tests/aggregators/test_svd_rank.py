@@ -15,7 +15,8 @@ from concordant.aggregators._lambdarank import LambdaRankLearner, Queries, Setti
 from concordant.base.checks import CHECKS
 from concordant.errors import ConcordantWarning, DataError, FormatError, KindError, NotFittedError, ParameterError
 from concordant.execution import watch
-from concordant.features.svd_features import singular_triples, svd_weight_blocks, triple_rows
+from concordant.features.expert_features import weight_blocks
+from concordant.features.svd_features import singular_triples, triple_rows
 from concordant.ranking.metric_swaps import lambda_metric
 
 PAPER = {"scaling": "paper", "average": 0, "l2": 0, "learning_rate": 0.01}
@@ -84,7 +85,7 @@ def test_a_worked_step_from_lists_to_weights(golden: Callable[[str], dict[str, A
     content = golden("30_single_sgd_steps")
     (case,) = [c for c in content["cases"] if c["name"] == "lambdarank_svd"]
     votes = from_matrix(case["input"]["R"])
-    blocks = svd_weight_blocks(votes, "individual", 1, 1)
+    blocks = weight_blocks(votes, "individual", 1, 1)
     rows = triple_rows(singular_triples(votes, blocks, blocks.block_of_expert(votes, "test")), votes.slots)
     label = np.array(case["input"]["labels"], dtype=float)
     queries = Queries.of(rows, label, np.array([0]), votes.instances, lambda_metric("ndcg"))

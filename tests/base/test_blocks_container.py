@@ -82,8 +82,8 @@ def test_what_cannot_take_blocks_says_what_to_do(blocks: cc.Blocks) -> None:
         GridSearch(cc.RRF(), {"k": [1, 60]}).fit(blocks, labels)
     with pytest.raises(cc.errors.KindError, match=r"cross_validate.*Blocks.*concat\(blocks\[:2\]\)"):
         cross_validate("rrf", blocks, labels)
-    with pytest.raises(cc.errors.KindError, match=r"evaluate\(aggregate\(blocks"):
-        cc.evaluate(blocks, labels, "map")  # type: ignore[arg-type] # what is tested
+    with pytest.raises(cc.errors.DataError, match=r"expert 'e0' and the labels share no instance"):
+        cc.evaluate(blocks, labels, "map")
     with pytest.raises(cc.errors.KindError, match=r"blocks\[0\]"):
         cc.RRF().explain(blocks)  # type: ignore[arg-type] # what is tested
     with pytest.raises(cc.errors.KindError, match="no features beside blocks"):

@@ -253,6 +253,8 @@ def fitted(name: str) -> tuple[cc.Aggregator, Any]:
 
 def outcome(place: Path, content: bytes) -> Any:
     """Return what comes of loading these bytes: the method, or the error, which must name the file."""
+    # File systems write the content of a file to the disk at once if it replaces another content.
+    place.unlink(missing_ok=True)
     place.write_bytes(content)
     try:
         return load(place)

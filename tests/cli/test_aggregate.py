@@ -130,6 +130,18 @@ def test_top_and_break_ties(files: Path, invoke: Invoke) -> None:
     assert "--break-ties is for TREC runs" in wrong.stderr
 
 
+@pytest.mark.parametrize("more", [(), ("--memory", "64MB")])
+def test_a_run_has_the_tag_that_is_asked_for(files: Path, invoke: Invoke, more: tuple[str, ...]) -> None:
+    invoke("aggregate", files / "runs", "-o", files / "t.trec", "--tag", "fused-1", "-q", *more)
+    assert {line.split()[5] for line in (files / "t.trec").read_text().splitlines()} == {"fused-1"}
+    assert (
+        "--tag is for TREC runs"
+        in invoke("aggregate", files / "runs", "-o", files / "t.csv", "--tag", "x", code=1).stderr
+    )
+    blank = invoke("aggregate", files / "runs", "-o", files / "t.trec", "--tag", "a b", *more, code=1)
+    assert "text without blanks" in blank.stderr
+
+
 @pytest.mark.parametrize("name", ["board.csv", "board.tsv", "board.jsonl", "board.parquet", "board.csv.gz"])
 def test_output_as_a_table(files: Path, invoke: Invoke, name: str) -> None:
     invoke("aggregate", files / "votes.csv", "-m", "copeland", "-o", files / name, "-q")

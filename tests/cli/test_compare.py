@@ -36,6 +36,24 @@ def test_the_means_are_those_of_the_library(files: Path, invoke: Invoke) -> None
     assert {t["method"] for t in content["tests"]} == {"borda", "rrf"}
 
 
+def test_runs_without_methods_are_tested_in_all_pairs(files: Path, invoke: Invoke) -> None:
+    args = ("compare", files / "runs", "-l", files / "qrels.txt", "--metrics", "ndcg@10,map")
+    runs, labels = cc.read_runs(files / "runs"), cc.read_labels(files / "qrels.txt")
+    expected = cc.compare(runs, labels, "ndcg@10,map", tests=["t"], all_pairs=True)
+    assert invoke(*args, "--sort", "none").stdout.splitlines() == str(expected).splitlines()
+    content = json.loads(invoke(*args, "--json").stdout)["results"]
+    assert content["baseline"] is None
+    n = runs.n_experts
+    assert len(content["tests"]) == n * (n - 1)  # pairs of both metrics
+    assert {m["method"] for m in content["methods"]} == set(runs.experts)
+    against = json.loads(invoke(*args, "--baseline", runs.experts[1], "--json").stdout)["results"]
+    assert against["baseline"] == runs.experts[1]
+    pairs = invoke(*args, "-m", "rrf,borda", "--all-pairs").stdout
+    assert "over 1 pair per metric" in pairs
+    assert "name --methods" in invoke(*args, "--weights", f"{runs.experts[0]}=2", code=1).stderr
+    assert "choose one" in invoke(*args, "--all-pairs", "--baseline", "rrf", code=2).stderr
+
+
 def test_rows_are_sorted_by_the_last_metric(files: Path, invoke: Invoke) -> None:
     args = ("compare", files / "runs", "-l", files / "qrels.txt", "-m", "comb-min,comb-mnz", "--metrics", "p@1,map")
     content = json.loads(invoke(*args, "--json").stdout)["results"]

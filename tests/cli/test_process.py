@@ -14,6 +14,7 @@ import time
 from pathlib import Path
 
 import pytest
+from tests.cli.conftest import Invoke
 
 SOURCE = Path(__file__).resolve().parents[2] / "src"
 ENVIRONMENT = os.environ | {"PYTHONPATH": str(SOURCE)}
@@ -151,8 +152,8 @@ def test_more_threads_than_cores_are_not_started(files: Path) -> None:
 
 
 @pytest.mark.parametrize("n", [0, -1, 10**9])
-def test_a_number_of_threads_that_nobody_means_is_refused(files: Path, n: int) -> None:
-    said = run("aggregate", files / "runs", "--threads", n, code=2).stderr
+def test_a_number_of_threads_that_nobody_means_is_refused(files: Path, invoke: Invoke, n: int) -> None:
+    said = invoke("aggregate", files / "runs", "--threads", n, code=2).stderr
     assert "--threads" in said
     assert f"must be a whole number from 1 to 1,000,000. Got {n} instead." in " ".join(said.split())
 
@@ -198,10 +199,10 @@ def test_standard_input_and_output_lose_nothing(fused: tuple[Path, bytes], name:
 
 
 @posix
-def test_a_small_pipe_is_not_empty(files: Path) -> None:
+def test_a_small_pipe_is_not_empty(files: Path, invoke: Invoke) -> None:
     text = (files / "runs" / "a.trec").read_text()
     shown = piped(text, "aggregate", "-").stdout.decode()
-    assert shown == run("aggregate", files / "runs" / "a.trec").stdout
+    assert shown == invoke("aggregate", files / "runs" / "a.trec").stdout
     assert piped(text, "aggregate", "/dev/stdin").stdout.decode() == shown
 
 
@@ -232,23 +233,23 @@ def test_process_substitution_and_named_pipes(fused: tuple[Path, bytes], tmp_pat
 
 
 @posix
-def test_every_command_takes_standard_input(files: Path) -> None:
+def test_every_command_takes_standard_input(files: Path, invoke: Invoke) -> None:
     runs, qrels, votes = files / "runs", files / "qrels.txt", (files / "votes.csv").read_text()
     labels = qrels.read_text()
-    from_file = run("evaluate", runs, "--labels", qrels, "--per-instance", files / "each.csv").stdout
+    from_file = invoke("evaluate", runs, "--labels", qrels, "--per-instance", files / "each.csv").stdout
     done = piped(labels, "evaluate", runs, "--labels", "-", "--per-instance", "-")
     assert done.stdout == (files / "each.csv").read_bytes()
     assert from_file in done.stderr.decode()
-    assert run("compare", runs, "-l", qrels).stdout == piped(labels, "compare", runs, "-l", "-").stdout.decode()
+    assert invoke("compare", runs, "-l", qrels).stdout == piped(labels, "compare", runs, "-l", "-").stdout.decode()
     both = "".join(path.read_text() for path in sorted(runs.iterdir()))
     fit = ("--method", "rrf", "-p", "weights=learned", "--labels", qrels, "-o", files / "model", "--experts-out", "-")
     assert piped(both, "fit", "-", *fit).stdout.startswith(b"expert,")
-    predicted = run("aggregate", runs, "--model", files / "model", "-q").stdout
+    predicted = invoke("aggregate", runs, "--model", files / "model", "-q").stdout
     model = (files / "model").read_bytes()
     assert piped(model, "aggregate", runs, "--model", "-", "-q").stdout.decode() == predicted
     assert b"a model is written to a file" in piped(both, "fit", "-", *fit[:-3], "-", code=1).stderr
     rows = piped(votes, "convert", "-", "-o", "-", "--to", "csv").stdout
-    run("convert", files / "votes.csv", "-o", files / "back.csv")
+    invoke("convert", files / "votes.csv", "-o", files / "back.csv")
     assert rows == (files / "back.csv").read_bytes()
     page = piped(both, "report", "-", "-o", "-", "-q").stdout
     assert page.startswith(b"<!DOCTYPE html>")
@@ -345,15 +346,15 @@ def on_terminal(args: list[str], folder: Path) -> bytes:
         (["aggregate", "*.trec", "-o", f"{CLEAR}/out.trec"], 1),
     ],
 )
-def test_nothing_in_the_data_acts_on_the_terminal(hostile: Path, args: list[str], code: int) -> None:
+def test_nothing_in_the_data_acts_on_the_terminal(
+    hostile: Path, args: list[str], code: int, invoke: Invoke, monkeypatch: pytest.MonkeyPatch
+) -> None:
     given = [
         word for arg in args for word in ([p.name for p in hostile.glob(HOSTILE[:1] + arg)] if "*" in arg else [arg])
     ]
-    piped = subprocess.run(
-        [*COMMAND, *given], cwd=hostile, env=ENVIRONMENT, capture_output=True, check=False, timeout=120
-    )
-    assert piped.returncode == code, piped.stderr
-    for text in (piped.stdout.decode(), piped.stderr.decode()):
+    monkeypatch.chdir(hostile)
+    piped = invoke(*given, code=code)
+    for text in (piped.stdout, piped.stderr):
         assert all(line.isprintable() for line in text.split("\n")), text
     seen = on_terminal(given, hostile)
     assert b"Traceback" not in seen or "--debug" in args
@@ -374,8 +375,8 @@ def test_a_standard_output_that_is_full_or_closed_is_said(args: tuple[str, ...])
 
 
 @posix
-def test_a_closed_stream_takes_nothing_from_the_result(files: Path) -> None:
-    run("aggregate", files / "runs", "-o", files / "expected.trec")
+def test_a_closed_stream_takes_nothing_from_the_result(files: Path, invoke: Invoke) -> None:
+    invoke("aggregate", files / "runs", "-o", files / "expected.trec")
     for closed in ("", ">&-", "2>&-", "<&-", "<&- >&- 2>&-", "2>/dev/full"):
         command = shlex.join([*COMMAND, "aggregate", str(files / "runs"), "-o", str(files / "out.trec")])
         subprocess.run(["sh", "-c", f"{command} {closed}"], env=ENVIRONMENT, capture_output=True, check=True)

@@ -16,6 +16,7 @@ from tests.oracles import lists as oracle
 
 from concordant.data.consensus import TIE_TOLERANCE, Consensus, rank_scores
 from concordant.data.dataset import concat
+from concordant.data.hits import rank_dictionary
 from concordant.errors import DataError, ParameterError
 from concordant.kernels.lists import offsets_of
 
@@ -249,3 +250,39 @@ def test_concat_refuses_an_instance_in_two_parts() -> None:
     c = consensus_of([[1.0]])
     with pytest.raises(DataError, match="an instance appears in two parts"):
         concat([c, c])
+
+
+def test_hits_and_dictionaries_are_the_ranking() -> None:
+    c = Consensus(["q", "q", "p", "q"], ["a", "b", "a", "c"], [1.0, 2.0, 5.0, 2.0])
+    assert [tuple(hit) for hit in c.hits("q")] == [("b", 2.0, 1, None), ("c", 2.0, 1, None), ("a", 1.0, 3, None)]
+    assert c.hits("q", top_k=2) == c.hits("q")[:2]
+    assert c.ranking("q", top_k=2) == ["b", "c"]
+    assert c[["p"]].hits().to_dicts() == [{"id": "a", "score": 5.0, "rank": 1}]
+    assert {type(hit.score) for hit in c.hits("q")} == {float}
+    assert {q: list(own.items()) for q, own in c.to_dict().items()} == {
+        "q": [("b", 2.0), ("c", 2.0), ("a", 1.0)],
+        "p": [("a", 5.0)],
+    }
+    with pytest.raises(DataError, match=r"name the one to list: hits\(instance\)"):
+        c.hits()
+    with pytest.raises(ParameterError, match="'top_k' parameter of ranking"):
+        c.ranking("q", top_k=0)
+    with pytest.raises(DataError, match=r"Use method\.explain"):
+        c.hits("q").explain()
+
+
+def test_the_view_of_a_notebook_is_escaped() -> None:
+    c = Consensus(["<q>"] * 30, [f"<i{n}>" for n in range(30)], range(30), lower=range(30), upper=range(30))
+    page = c._repr_html_()
+    assert "&lt;i29&gt;" in page
+    assert "&lt;i5&gt;" not in page
+    assert "<i" not in page
+    assert "<th>upper</th>" in page
+    assert "10 more" in page
+
+
+@given(st.lists(score, max_size=12))
+def test_a_dictionary_is_ranked_as_an_array(scores: list[float]) -> None:
+    rank, order = rank_scores(np.array(scores), np.array([0, len(scores)]))
+    want = order.tolist(), [scores[i] for i in order.tolist()], rank[order].tolist()
+    assert rank_dictionary(dict(enumerate(scores))) == want

@@ -14,13 +14,12 @@ from tests.oracles import svd as oracle
 
 import concordant as cc
 from concordant.errors import DataError
-from concordant.features.expert_features import WeightBlocks
+from concordant.features.expert_features import WeightBlocks, weight_blocks
 from concordant.features.svd_features import (
     STRENGTHS,
     dense_triples,
     feature_names,
     singular_triples,
-    svd_weight_blocks,
     triple_rows,
     triple_terms,
 )
@@ -82,7 +81,7 @@ def test_worked_cases_of_one_expert_each(golden: Callable[[str], dict[str, Any]]
     chosen = content["cases"][case]
     R, p = chosen["input"]["R"], chosen["input"]["p"]
     votes = from_matrix(R)
-    X = features(votes, svd_weight_blocks(votes, "individual", 1, 1), chosen["input"]["transform"], p)
+    X = features(votes, weight_blocks(votes, "individual", 1, 1), chosen["input"]["transform"], p)
     want = np.array(chosen["expected"]["features"])
     np.testing.assert_allclose(X[:, :, : 3 * p].reshape(len(R), -1), want, atol=content["abs_tol"])
     for missing in [chosen["expected"].get("missing_indicator")]:
@@ -104,7 +103,7 @@ def test_worked_case_of_known_and_pooled_workers(golden: Callable[[str], dict[st
 
 def test_mean_scaling_gives_vectors_a_mean_square_of_one() -> None:
     votes = from_matrix([[1, 3, 0], [2, 1, 0], [4, 0, 0], [0, 2, 0], [0, 0, 0]])
-    blocks = svd_weight_blocks(votes, "individual", 1, 1)
+    blocks = weight_blocks(votes, "individual", 1, 1)
     assert blocks.names == ["e0", "e1"]
     for missing, wide in (("unknown", 3), ("below", 5)):
         plain = features(votes, blocks, "log", missing=missing)
@@ -143,7 +142,7 @@ def test_comparisons_are_entries_of_the_matrix_and_unnamed_ones_are_shared() -> 
     U, sigma, V = oracle.triples(Y, 2)
     for expert in (None, ["x", "x", "y", "z"]):
         votes = cc.Comparisons("q", expert, *columns, items=[("q", i) for i in "abcd"])
-        blocks = svd_weight_blocks(votes, "consensus" if expert else "individual", 1, 1)
+        blocks = weight_blocks(votes, "consensus" if expert else "individual", 1, 1)
         assert blocks.names == ["*"]
         X = features(votes, blocks, "log", 2)
         np.testing.assert_allclose(X[:3, 0, 2:4], np.tile(sigma, (3, 1)), atol=1e-9)
@@ -158,7 +157,7 @@ def test_comparisons_are_entries_of_the_matrix_and_unnamed_ones_are_shared() -> 
 
 def test_an_expert_who_only_ties_prefers_nothing_and_is_heard() -> None:
     votes = cc.Comparisons("q", ["x", "y"], ["a", "a"], ["b", "b"], [0, 2], [0, 1], [2, 0])
-    blocks = svd_weight_blocks(votes, "individual", 1, 1)
+    blocks = weight_blocks(votes, "individual", 1, 1)
     X = features(votes, blocks, "log")
     assert X[:, 0].tolist() == [[0, 0, 0, 0]] * 2
     assert X[0, 1, 0] == pytest.approx(1.0)
@@ -168,13 +167,13 @@ def test_blocks_follow_lists_and_rows() -> None:
     rows = [("q1", "x", "a", 1), ("q1", "x", "b", 2), ("q2", "x", "a", 1), ("q1", "y", "a", 1), ("q1", "z", "a", 1)]
     rows += [("q1", "z", i, 2) for i in "bcd"]
     votes = cc.Preferences(*zip(*rows, strict=True), experts=["z", "y", "x", "mute"])
-    assert svd_weight_blocks(votes, "individual", 9, 9).names == ["x", "y", "z"]
-    assert svd_weight_blocks(votes, "consensus", 1, 1).names == ["*"]
-    assert svd_weight_blocks(votes, "mixed", 2, 1).names == ["x", "*"]
-    assert svd_weight_blocks(votes, "mixed", 1, 3).names == ["x", "z", "*"]
-    assert svd_weight_blocks(votes, "mixed", 9, 1).names == ["*"]
+    assert weight_blocks(votes, "individual", 9, 9).names == ["x", "y", "z"]
+    assert weight_blocks(votes, "consensus", 1, 1).names == ["*"]
+    assert weight_blocks(votes, "mixed", 2, 1).names == ["x", "*"]
+    assert weight_blocks(votes, "mixed", 1, 3).names == ["x", "z", "*"]
+    assert weight_blocks(votes, "mixed", 9, 1).names == ["*"]
     counted = cc.Comparisons(["q"] * 3, ["x", "x", "y"], ["a"] * 3, ["b"] * 3)
-    assert svd_weight_blocks(counted, "mixed", 1, 2).names == ["x", "*"]
+    assert weight_blocks(counted, "mixed", 1, 2).names == ["x", "*"]
 
 
 @pytest.mark.parametrize("missing", ["unknown", "below"])
@@ -210,7 +209,7 @@ def test_order_of_rows_items_and_experts_is_irrelevant_to_the_bit(p: int, weight
 
     def table(rows: Any, items: Any, experts: Any) -> dict[Any, Any]:
         votes = cc.Preferences(*zip(*rows, strict=True), items=items, experts=experts)
-        blocks = svd_weight_blocks(votes, weights, 1, 1)
+        blocks = weight_blocks(votes, weights, 1, 1)
         X = features(votes, blocks, "log", p, "below")
         named = zip(votes.slots.instance.tolist(), votes.slots.items, strict=True)
         return {(votes.instances[n], i): X[s].tolist() for s, (n, i) in enumerate(named)}

@@ -36,6 +36,13 @@ def pairs_of(rows: list[tuple[int, int, float, float, float]], n: int, *, ordere
     return from_rows(left, right, *counts, np.array([0, len(rows)]), np.array([0, n]), ordered=ordered)
 
 
+def start_of(pairs: Pairs, code: int) -> bradley_terry.Shared:
+    """Return the shared parameters of equal items."""
+    decided = float(pairs.n_left.sum() + pairs.n_right.sum())
+    tie = bradley_terry.tie_of_equal_items(float(pairs.n_ties.sum()), decided, code) if code else 0.0
+    return bradley_terry.Shared(code, tie, 0.0)
+
+
 def parameter(model: str, tie: float) -> float:
     """Return ν or θ from the kernel's logarithm."""
     return 0.0 if model == "none" else float(np.exp(tie))
@@ -146,7 +153,7 @@ def answer(model: str, prior: float, *, side: bool = False, rows: Any = None) ->
     if model == "none" and not side:
         return _bradley_terry_fit.solve(pairs, lam)
     code = bradley_terry.MODELS[model]
-    start = bradley_terry.Shared(code, bradley_terry.initial_tie(pairs, code) if code else 0.0, 0.0)
+    start = start_of(pairs, code)
     return _bradley_terry_fit.solve_jointly(pairs, lam, start, tie=model != "none", side=side)
 
 
@@ -233,7 +240,7 @@ def test_a_shared_tie_parameter_is_that_of_all_instances(model: str) -> None:
     got = _bradley_terry_fit.solve_jointly(
         pairs,
         np.full(2, 0.1),
-        bradley_terry.Shared(code, bradley_terry.initial_tie(pairs, code), 0.0),
+        start_of(pairs, code),
         tie=True,
         side=False,
     )
@@ -252,7 +259,7 @@ def test_profiles_of_instances_apart_add_up_to_the_joint_solution(model: str, si
     counts = [np.ascontiguousarray(table[:, k]) for k in (2, 3, 4)]
     pairs = from_rows(left, right, *counts, np.array([0, 7, 14]), np.array([0, M, 2 * M]), ordered=side)
     code, prior = bradley_terry.MODELS[model], np.array([0.1, 0.4])
-    start = bradley_terry.Shared(code, bradley_terry.initial_tie(pairs, code), 0.0)
+    start = start_of(pairs, code)
     want = _bradley_terry_fit.solve_jointly(pairs, prior, start, tie=True, side=side)
     learned = np.flatnonzero([True, side])
 
@@ -279,7 +286,7 @@ def test_weights_of_features_are_scores_when_every_item_has_its_own() -> None:
     free = answer("davidson", 0.0)
     pairs = pairs_of(ROWS, M)
     x = np.eye(M)[:, 1:] - np.eye(M)[:, 1:].mean(axis=0)
-    start = bradley_terry.Shared(bradley_terry.DAVIDSON, bradley_terry.initial_tie(pairs, bradley_terry.DAVIDSON), 0.0)
+    start = start_of(pairs, bradley_terry.DAVIDSON)
     b, got = _bradley_terry_fit.solve_linear(pairs, x, np.zeros(1), start, tie=True, side=False)
     np.testing.assert_allclose(got.score, free.score, atol=1e-8)
     np.testing.assert_allclose(x @ b, got.score, atol=1e-12)

@@ -14,7 +14,8 @@ from tests.oracles import judges as oracle
 from tests.oracles.judges import Row
 
 from concordant.aggregators import _expert_reliability
-from concordant.aggregators._expert_reliability import JudgeFit
+from concordant.aggregators._bradley_terry_judges import Judges
+from concordant.aggregators._expert_reliability import JudgeFit, Outcomes
 
 Columns = dict[str, Any]
 
@@ -27,8 +28,8 @@ def columns(rows: list[Row]) -> Columns:
 
 def known(fit: JudgeFit, prior: float) -> Columns:
     """Return what is told about a fit to the functions that take it as known."""
-    parts = {name: getattr(fit, name) for name in ("slope", "slope_stderr", "side", "tie_tendency", "tie")}
-    return parts | {"prior": prior / fit.scale**2}
+    judges = Judges(fit.slope, fit.slope_stderr, fit.side, fit.tie_tendency, fit.tie)
+    return {"judges": judges, "prior": prior / fit.scale**2}
 
 
 def simulate(
@@ -68,7 +69,7 @@ def asymmetric(ties: bool, n_judges: int = 3, n_items: int = 4, n: int = 60) -> 
 
 def fit_rows(rows: list[Row], n_items: int, n_judges: int, prior: float = 0.1, **options: Any) -> JudgeFit:
     return _expert_reliability.fit_judges(
-        **columns(rows), offsets=np.array([0, n_items]), n_experts=n_judges, prior=prior, **options
+        Outcomes(**columns(rows), offsets=np.array([0, n_items])), n_experts=n_judges, prior=prior, **options
     )
 
 
@@ -85,7 +86,9 @@ def searched(fit: JudgeFit) -> tuple[Any, Any, Any, Any]:
 @pytest.mark.parametrize("ties", [False, True])
 def test_derivatives_are_those_of_the_formula(ties: bool) -> None:
     rows, rng = asymmetric(ties), np.random.default_rng(3)
-    given_rows = _expert_reliability._collapse(**columns(rows), offsets=np.array([0, 4]), sided=True, ties=ties)
+    given_rows = _expert_reliability._collapse(
+        Outcomes(**columns(rows), offsets=np.array([0, 4])), sided=True, ties=ties
+    )
     score, prior = rng.normal(size=4), np.full(4, 0.3)
     phi = np.stack([rng.normal(size=3), rng.normal(size=3), rng.normal(size=3), rng.uniform(0.1, 0.6, 3)], axis=1)
     state = _expert_reliability._Judges(
@@ -264,15 +267,15 @@ def test_scores_given_the_judges_are_those_of_the_fit_each_instance_alone() -> N
     rows = [r._replace(left=r.left + 6 * n, right=r.right + 6 * n) for n, part in enumerate(parts) for r in part]
     offsets = np.array([0, 6, 12, 12, 18])
     prior = np.repeat([0.1, 0.5, 0.2], 6)
-    fit = _expert_reliability.fit_judges(**columns(rows), offsets=offsets, n_experts=5, prior=prior)
+    fit = _expert_reliability.fit_judges(Outcomes(**columns(rows), offsets=offsets), n_experts=5, prior=prior)
     told = known(fit, 0.0) | {"prior": prior / fit.scale**2}
-    again = _expert_reliability.scores_given_judges(**columns(rows), offsets=offsets, **told)
+    again = _expert_reliability.scores_given_judges(Outcomes(**columns(rows), offsets=offsets), **told)
     np.testing.assert_allclose(again.score, fit.score, atol=1e-11)
     assert again.converged.all()
     assert again.n_iter[2] == 0
     for n, part in enumerate(parts):
         alone = _expert_reliability.scores_given_judges(
-            **columns(part), offsets=np.array([0, 6]), **told | {"prior": told["prior"][6 * n : 6 * n + 6]}
+            Outcomes(**columns(part), offsets=np.array([0, 6])), **told | {"prior": told["prior"][6 * n : 6 * n + 6]}
         )
         assert alone.score.tolist() == again.score[6 * n : 6 * n + 6].tolist()
 
@@ -284,7 +287,7 @@ def test_rows_are_collapsed_whatever_their_order(seed: int, ties: bool, sided: b
     for _ in range(int(rng.integers(0, 40))):
         i = int(rng.integers(5))
         rows.append(Row(i, (i + int(rng.integers(1, 5))) % 5, int(rng.integers(3)), *rng.integers(0, 3, 3).tolist()))
-    got = _expert_reliability._collapse(**columns(rows), offsets=np.array([0, 5]), sided=sided, ties=ties)
+    got = _expert_reliability._collapse(Outcomes(**columns(rows), offsets=np.array([0, 5])), sided=sided, ties=ties)
     want: dict[tuple[int, int, int], list[float]] = {}
     for row in rows:
         i, j, counts = row.left, row.right, [row.n_left, row.n_right, row.n_ties if ties else 0.0]
@@ -324,9 +327,13 @@ def test_large_instances_are_solved_without_forming_the_matrix(monkeypatch: pyte
     monkeypatch.setattr(_expert_reliability, "_DENSE", 1)
     got = fit_rows(rows, 20, 3)
     np.testing.assert_allclose(got.score, want.score, atol=1e-8)
-    free = _expert_reliability.scores_given_judges(**columns(rows), offsets=np.array([0, 20]), **known(got, 0.0))
+    free = _expert_reliability.scores_given_judges(
+        Outcomes(**columns(rows), offsets=np.array([0, 20])), **known(got, 0.0)
+    )
     monkeypatch.setattr(_expert_reliability, "_DENSE", 100)
-    dense = _expert_reliability.scores_given_judges(**columns(rows), offsets=np.array([0, 20]), **known(got, 0.0))
+    dense = _expert_reliability.scores_given_judges(
+        Outcomes(**columns(rows), offsets=np.array([0, 20])), **known(got, 0.0)
+    )
     np.testing.assert_allclose(free.score, dense.score, atol=1e-8)
     assert abs(free.score.mean()) < 1e-12
 
@@ -338,8 +345,7 @@ def test_information_is_the_curvature_with_the_judges_profiled_out(ties: bool, s
     prior = 0.1
     fit = fit_rows(rows, 4, 3, prior=prior, sided=sided)
     (got,) = _expert_reliability.judge_information(
-        **columns(rows),
-        offsets=np.array([0, 4]),
+        Outcomes(**columns(rows), offsets=np.array([0, 4])),
         score=fit.score,
         variance=fit.variance,
         sided=sided,
@@ -396,8 +402,7 @@ def test_information_is_the_curvature_with_the_judges_profiled_out(ties: bool, s
         np.testing.assert_allclose(got.gradients[k], want, rtol=1e-3, atol=1e-3)
     np.testing.assert_allclose(got.gradients.sum(axis=0), ridge * fit.score, atol=1e-7)
     (taken,) = _expert_reliability.judge_information(
-        **columns(rows),
-        offsets=np.array([0, 4]),
+        Outcomes(**columns(rows), offsets=np.array([0, 4])),
         score=fit.score,
         variance=fit.variance,
         sided=sided,
@@ -453,8 +458,7 @@ def test_degenerate_data_end_in_finite_numbers(name: str, prior: float) -> None:
         # With 1e9 against 1 the search is slow, and without a prior the scores run away; neither hangs.
         assert fit.converged or prior == 0.0 or name == "huge counts"
         found = _expert_reliability.judge_information(
-            **columns(rows),
-            offsets=np.array([0, n_items]),
+            Outcomes(**columns(rows), offsets=np.array([0, n_items])),
             score=fit.score,
             variance=fit.variance,
             sided=sided,
@@ -506,7 +510,7 @@ def _reading_level(folder: Path) -> tuple[Columns, Any]:
 def test_reading_levels_come_closer_to_the_truth_than_with_everybody_believed(data_dir: Path) -> None:
     table, level = _reading_level(data_dir)
     fit = _expert_reliability.fit_judges(
-        **table, offsets=np.array([0, len(level)]), n_experts=624, prior=0.1, sided=False
+        Outcomes(**table, offsets=np.array([0, len(level)])), n_experts=624, prior=0.1, sided=False
     )
     rows = [Row(*r) for r in zip(*(c.tolist() for c in table.values()), strict=True)]
     plain = oracle.plain(rows, len(level), 0.1, False)

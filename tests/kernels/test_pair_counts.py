@@ -127,13 +127,9 @@ def test_nothing_gives_nothing() -> None:
     assert len(lists.left) == 0
 
 
-def test_outcomes_are_counted_by_item_and_windows_stand_alone() -> None:
+def test_windows_stand_alone() -> None:
     rows = [(0, 1, 2.0, 1.0, 0.0), (1, 2, 0.0, 3.0, 1.0), (5, 7, 4.0, 0.0, 0.5)]
     pairs = pair_counts.from_rows(*columns(rows), starts_of(rows), OFFSETS)
-    won, lost, tied = pair_counts.outcome_counts(pairs)
-    assert won.tolist() == [2, 1, 3, 0, 0, 4, 0, 0]
-    assert lost.tolist() == [1, 5, 0, 0, 0, 0, 0, 4]
-    assert tied.tolist() == [0, 1, 1, 0, 0, 0.5, 0, 0.5]
     assert as_dict(pairs.window(2)) == {(0, 2): [4.0, 0.0, 0.5]}
     assert len(pairs.window(1).left) == 0
 

@@ -14,7 +14,7 @@ from tests.oracles import partitions as oracle
 from tests.oracles import staged
 
 from concordant.kernels import partition_sampler as chain
-from concordant.kernels.splitmix64 import scrambled
+from concordant.kernels.splitmix64 import hashed
 
 Golden = Callable[[str], dict[str, Any]]
 Floats = NDArray[np.float64]
@@ -127,7 +127,7 @@ def test_draws_are_as_frequent_as_they_are_probable(general: bool, scale: float)
     f = np.array([0.8, -0.5, 0.1, -1.0]) * scale
     draws = 60_000
     rank = np.empty((draws, 4), dtype=np.int64)
-    chain.draw_partitions(f, general, scrambled(np.arange(draws, dtype=np.uint64)), rank)
+    chain.draw_partitions(f, general, hashed(np.arange(draws, dtype=np.uint64)), rank)
     code = rank @ (10 ** np.arange(4))
     seen = []
     chance = []
@@ -153,7 +153,7 @@ def test_long_draws_have_the_exact_first_block() -> None:
     law, share, inside = np.empty(n + 1), np.empty(n), np.empty(n)
     z = exact_stage(f, True, law, share, inside)
     rank = np.empty((draws, n), dtype=np.int64)
-    chain.draw_partitions(f, True, scrambled(np.arange(draws, dtype=np.uint64)), rank)
+    chain.draw_partitions(f, True, hashed(np.arange(draws, dtype=np.uint64)), rank)
     first = rank == 1
     error = np.sqrt(inside * (1 - inside) / draws)
     assert (np.abs(first.mean(axis=0) - inside) < 4.5 * error + 1e-9).all()

@@ -12,9 +12,24 @@ from hypothesis import strategies as st
 from tests.oracles import crf as oracle
 
 from concordant.kernels import permutation_dp
-from concordant.kernels.permutation_dp import LARGEST, METRICS, batch_expected, expected_metric, workspace_for
+from concordant.kernels.permutation_dp import LARGEST, METRICS, expected, workspace_for
 
 NAMES = ["ndcg", "err", "ap", "p", "rr", "kendall"]
+
+
+def expected_metric(
+    f: np.ndarray,
+    metric: str,
+    gain: np.ndarray,
+    label: np.ndarray | None = None,
+    *,
+    cutoff: int = 0,
+    scale: float = 1.0,
+) -> tuple[float, np.ndarray]:
+    """Return E[G] and its gradient in f."""
+    grad, known = np.empty(len(f)), gain if label is None else label
+    value = expected(len(f), f, scale, METRICS[metric], gain, known, cutoff, grad, *workspace_for(len(f)))
+    return float(value), grad
 
 
 def gains(name: str, label: np.ndarray) -> np.ndarray:
@@ -187,25 +202,6 @@ def test_the_order_of_the_items_changes_nothing(name: str) -> None:
     turned, turned_slope = expected_metric(f[turn], name, gain[turn], label[turn])
     assert turned == pytest.approx(value, abs=1e-16)
     np.testing.assert_allclose(turned_slope, slope[turn], rtol=1e-14, atol=1e-17)
-
-
-@pytest.mark.parametrize("paper", [False, True])
-def test_many_samples_of_different_sizes_are_each_its_own(paper: bool) -> None:
-    rng = np.random.default_rng(13)
-    sizes = [3, 1, 0, 8, 5]
-    starts = np.cumsum([0, *sizes]).astype(np.int64)
-    f, label = rng.normal(size=starts[-1]), rng.integers(0, 3, starts[-1]).astype(float)
-    gain = gains("ap", label)
-    values, grad = np.full(5, -1.0), np.full(starts[-1], -1.0)
-    batch_expected(starts, f, paper, METRICS["ap"], gain, label, 2, 1, 5, values, grad, *workspace_for(8))
-    assert values[0] == -1.0
-    assert grad[:3].tolist() == [-1.0] * 3
-    for s in range(1, 5):
-        part = slice(starts[s], starts[s + 1])
-        scale = 1 / sizes[s] ** 2 if paper and sizes[s] else 1.0
-        value, slope = expected_metric(f[part], "ap", gain[part], label[part], cutoff=2, scale=scale)
-        assert values[s] == value
-        np.testing.assert_array_equal(grad[part], slope)
 
 
 def _model(given: dict[str, Any]) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:

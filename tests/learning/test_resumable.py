@@ -129,7 +129,7 @@ def test_scores_of_pairs(slow: bool, monkeypatch: pytest.MonkeyPatch) -> None:
         lambda *how: quick(*how) and not (slow and how[-2] >= 1e-3),
     )
     pairs, prior = circle(200), np.array([0.1])
-    start = bradley_terry.Shared(bradley_terry.DAVIDSON, bradley_terry.initial_tie(pairs, bradley_terry.DAVIDSON), 0.0)
+    start = bradley_terry.Shared(bradley_terry.DAVIDSON, -1.0, 0.0)
     how = {"tie": True, "side": True}
     states = taken_up_anywhere(
         lambda checkpoint: _bradley_terry_fit.solve_jointly(pairs, prior, start, **how, checkpoint=checkpoint)
@@ -167,11 +167,10 @@ def test_scores_and_judges() -> None:
     true = np.where(expert == 4, 0.0, 1.0) * (right - left)
     answer = np.where(rng.random(len(left)) < 0.2, 0, np.sign(true + rng.logistic(size=len(left))))
     counts = [(answer == side).astype(np.float64) for side in (1, -1, 0)]
-    columns = (left.astype(np.int32), right.astype(np.int32), expert.astype(np.int32), *counts)
+    codes = (left.astype(np.int32), right.astype(np.int32), expert.astype(np.int32))
+    outcomes = _expert_reliability.Outcomes(*codes, *counts, np.array([0, 6]))
     taken_up_anywhere(
-        lambda checkpoint: _expert_reliability.fit_judges(
-            *columns, np.array([0, 6]), 5, prior=0.1, max_iter=60, checkpoint=checkpoint
-        ),
+        lambda checkpoint: _expert_reliability.fit_judges(outcomes, 5, prior=0.1, max_iter=60, checkpoint=checkpoint),
         least=8,
     )
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+from typing import Any
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -13,7 +16,7 @@ from concordant.data.labels import Labels
 from concordant.errors import ConcordantWarning, DataError, DataWarning, KindError, ParameterError
 from concordant.metrics import Comparison, Evaluation, combine_folds, compare, evaluate
 from concordant.metrics.evaluation import expert_consensus
-from concordant.metrics.significance import bootstrap_interval, fisher_randomization, wilcoxon_signed_rank
+from concordant.metrics.significance import adjust, bootstrap_interval, fisher_randomization, wilcoxon_signed_rank
 
 N, M = 40, 12
 QUERIES = [f"q{n}" for n in range(N) for _ in range(M)]
@@ -250,7 +253,7 @@ def test_what_cannot_be_compared() -> None:
         compare({"a": a}, correction="fdr")
     with pytest.raises(ParameterError, match="'alpha' parameter"):
         compare({"a": a}, alpha=5)
-    with pytest.raises(ParameterError, match="method 'x' is a consensus: pass labels and metrics"):
+    with pytest.raises(ParameterError, match="'x' is a consensus: pass labels and metrics"):
         compare({"x": method(1, 1)}, LABELS)
     other = Evaluation({"map": np.array([0.1, 0.2])}, Texts(["a", "b"]), "letor")
     with pytest.raises(DataError, match=r"their convention is the same. 'a' has trec, 'b' has letor"):
@@ -302,12 +305,77 @@ def test_preferences_are_compared_expert_by_expert() -> None:
         own = cc.evaluate(expert_consensus(runs, expert), labels, "map")
         assert found.evaluations[expert].mean["map"] == own.mean["map"]
     assert found.baseline == "e2"
-    with pytest.raises(ParameterError, match="evaluating the lists of experts needs labels and metrics"):
+    with pytest.raises(ParameterError, match="these are preferences: pass labels and metrics"):
         cc.compare(runs)
-    with pytest.raises(KindError, match=r"compare takes a mapping, \{name: consensus\}, or the preferences"):
+    with pytest.raises(KindError, match=r"compare takes a consensus, the preferences of experts, or a mapping"):
         cc.compare(labels, labels, ["map"])  # type: ignore[arg-type]
-    with pytest.raises(KindError, match=r"compare\(preferences, ...\) measures every expert"):
-        cc.evaluate(runs, labels, ["map"])  # type: ignore[arg-type]
+    each = cc.evaluate(runs, labels, ["map"])
+    assert {e: found.mean for e, found in each.items()} == {e: x.mean for e, x in found.evaluations.items()}
+
+
+def test_runs_and_consensus_stand_side_by_side() -> None:
+    runs, labels, _ = cc.synthetic.meta_search(10, random_state=2)
+    fused = cc.aggregate(runs, "rrf")
+    one = runs.select_experts(["e3"])
+    mixed = cc.evaluate({"rrf": fused, "runs": runs, "the third": one}, labels, "map, p@5")
+    assert list(mixed) == ["rrf", *runs.experts, "the third"]
+    assert mixed["rrf"].mean == cc.evaluate(fused, labels, "map, p@5").mean
+    assert mixed["the third"].values["map"].tolist() == mixed["e3"].values["map"].tolist()
+    assert str(mixed).splitlines()[0].split() == ["run", "map", "p@5"]
+    frame = mixed.to_frame()
+    assert frame.columns == ["run", "instance", "map", "p@5"]
+    assert len(frame) == len(mixed) * len(labels)
+    table = cc.compare({"rrf": fused, "runs": runs, "again": mixed["e1"]}, labels, ["map"], tests=["t"])
+    assert table.methods == ("rrf", *runs.experts, "again")
+    with pytest.raises(ParameterError, match=r"\['e1'\] would name two rows"):
+        cc.compare({"e1": fused, "runs": runs}, labels, ["map"])
+    with pytest.raises(KindError, match="'x' is a dict; pass a consensus or preferences"):
+        cc.evaluate({"x": {}}, labels, "map")  # type: ignore[dict-item]
+
+
+def test_all_pairs_are_the_tests_against_every_baseline() -> None:
+    runs, labels, _ = cc.synthetic.meta_search(12, random_state=3)
+    runs = runs.select_experts(list(runs.experts)[:4])
+    plain: dict[str, Any] = {"metrics": ["map", "p@5"], "correction": "none", "n_resamples": 2000}
+    every = cc.compare(runs, labels, all_pairs=True, **plain)
+    assert every.baseline is None
+    for n, name in enumerate(every.methods):
+        alone = cc.compare(runs, labels, baseline=name, **plain)
+        np.testing.assert_allclose(every.difference[:, n], alone.difference, atol=1e-15)
+        for test in ("t", "wilcoxon"):
+            np.testing.assert_allclose(every.p_values[test][:, n], alone.p_values[test], atol=1e-15)
+        np.testing.assert_allclose(every.p_values["fisher"][:, n], alone.p_values["fisher"], atol=0.05)
+        np.testing.assert_allclose(every.lower[:, n], alone.lower, atol=0.03)
+    for m, n in itertools.permutations(range(4), 2):
+        assert every.lower[m, n].tolist() == (-every.upper[n, m]).tolist()
+    holm = cc.compare(runs, labels, ["map"], all_pairs=True, tests=["t"])
+    upper = np.triu_indices(4, 1)
+    expected = adjust(holm.p_values["t"][..., 0][upper], "holm")
+    assert holm.adjusted["t"][..., 0][upper].tolist() == expected.tolist()
+    assert len(holm.to_frame()) == 6
+    with pytest.raises(ParameterError, match="all pairs or against a baseline"):
+        cc.compare(runs, labels, ["map"], all_pairs=True, baseline="e1")
+
+
+def test_letters_name_the_methods_that_are_exceeded() -> None:
+    names = Texts([str(i) for i in range(30)])
+    noise = np.random.default_rng(0).normal(0, 0.01, (3, 30))
+    found = {
+        n: Evaluation({"map": level + e}, names, "trec")
+        for n, level, e in zip("xyz", (0.5, 0.3, 0.3), noise, strict=True)
+    }
+    table = compare(found, all_pairs=True, tests=["t"])
+    assert table.letters == ("a", "b", "c")
+    lines = table.to_text(digits=2).splitlines()
+    assert [line.split("  ")[0] for line in lines[1:4]] == ["a x", "b y", "c z"]
+    assert lines[1].endswith("0.50*^bc")
+    assert "^" not in lines[2] + lines[3]
+    assert "Holm's correction over 3 pairs per metric" in lines[-1]
+    assert "**0.50**<sup>bc</sup>" in table.to_markdown(digits=2)
+    assert r"\textbf{0.50}$^{bc}$" in table.to_latex(digits=2)
+    assert "+0.1970" in table.to_text(details=True)
+    many = compare({f"m{i}": found["xyz"[i > 0]] for i in range(60)}, all_pairs=True, tests=["t"], n_resamples=10)
+    assert "^2,3,4," in many.to_text()
 
 
 def test_experts_who_answer_little_are_named_once() -> None:

@@ -214,7 +214,7 @@ def test_wrong_arguments() -> None:
         evaluate(consensus, labels, "map", convention="trec_eval")
     with pytest.raises(ParameterError, match=r"'rel' parameter of evaluate must be a number > 0. Got 0 instead"):
         evaluate(consensus, labels, "map", rel=0)
-    with pytest.raises(KindError, match=r"evaluate compares a Consensus with Labels. Got Labels and Consensus"):
+    with pytest.raises(KindError, match=r"evaluate compares a consensus or runs with Labels. Got Labels and Consensus"):
         evaluate(labels, consensus, "map")  # type: ignore[arg-type]
     with pytest.raises(ParameterError, match="unknown metric 'bpref'"):
         evaluate(consensus, labels, "bpref")

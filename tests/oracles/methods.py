@@ -71,6 +71,10 @@ def rrf(items: Sequence[str], lists: Lists, kind: str, k: float = 60.0) -> Score
     return {i: math.fsum(w / (k + ranks(s, kind)[i]) for w, s in lists if i in s) for i in items}
 
 
+def rbc(items: Sequence[str], lists: Lists, kind: str, phi: float) -> Scores:
+    return {i: math.fsum(w * (1 - phi) * phi ** (ranks(s, kind)[i] - 1) for w, s in lists if i in s) for i in items}
+
+
 def isr(items: Sequence[str], lists: Lists, kind: str, factor: Callable[[float], float] = float) -> Scores:
     out = {}
     for i in items:
@@ -104,7 +108,7 @@ def normalise(strengths: Mapping[str, float], norm: str, n_items: int) -> tuple[
         scale = high if high > 0 else -low
         return {i: s / scale if scale else 0.0 for i, s in strengths.items()}, None
     if low == high:
-        return dict.fromkeys(strengths, {"min-max": 1.0, "sum": 1 / m, "z-score": 0.0}[norm]), None
+        return dict.fromkeys(strengths, {"min-max": 1.0, "sum": 1 / m, "z-score": 0.0, "three-sigma": 0.5}[norm]), None
     shifted = {i: Fraction(s) - Fraction(low) for i, s in strengths.items()}
     if norm == "min-max":
         return {i: float(s / max(shifted.values())) for i, s in shifted.items()}, None
@@ -113,7 +117,10 @@ def normalise(strengths: Mapping[str, float], norm: str, n_items: int) -> tuple[
         return {i: float(s / total) for i, s in shifted.items()}, None
     mean = total / m
     deviation = math.sqrt(sum((s - mean) ** 2 for s in shifted.values()) / m)
-    return {i: float(s - mean) / deviation for i, s in shifted.items()}, None
+    z = {i: float(s - mean) / deviation for i, s in shifted.items()}
+    if norm == "three-sigma":
+        return {i: min(max((s + 3) / 6, 0.0), 1.0) for i, s in z.items()}, None
+    return z, None
 
 
 def comb(items: Sequence[str], lists: Lists, norm: str, method: str) -> Scores:

@@ -245,13 +245,14 @@ def test_a_method_that_cannot_answer_says_why() -> None:
     assert "RRF" in result.reason
 
 
-def test_ranges_from_contributions_are_those_of_refits() -> None:
+def test_ranges_from_contributions_are_those_of_refits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(method_results, "_DEPTH", 10_000)
     votes, _, _ = cc.synthetic.meta_search(6, random_state=5)
     result = run_method(NamedMethod("rrf", cc.RRF()), votes)
     assert result.consensus is not None
     drawn = np.random.default_rng(0).multinomial(8, np.full(8, 1 / 8), size=40).astype(float)
-    quick = method_results._from_contributions(cc.RRF().fit(votes), votes, result.consensus, drawn, 10_000)
-    slow = method_results._from_refits(cc.RRF(), votes, result.consensus, drawn, 10_000)
+    quick = method_results._from_contributions(cc.RRF().fit(votes), votes, result.consensus, drawn)
+    slow = method_results._from_refits(cc.RRF(), votes, result.consensus, drawn)
     assert quick is not None
     np.testing.assert_array_equal(quick, slow)
 

@@ -14,6 +14,7 @@ import concordant as cc
 def containers() -> None:
     """Readers return one container each."""
     assert_type(cc.from_lists({"bm25": ["a", "b"], "dense": {"a": 0.5}}), cc.Preferences)
+    assert_type(cc.from_runs({"bm25": {"q": {"a": 0.5}}, "dense": {"q": ["a"]}}), cc.Preferences)
     assert_type(cc.read_runs("runs/*.trec"), cc.Preferences)
     assert_type(cc.read_ratings("stars.csv"), cc.Preferences)
     assert_type(cc.read_rankings("ballots.csv"), cc.Preferences)
@@ -69,9 +70,24 @@ def registered() -> None:
     assert_type(Own(k=3), Own)
 
 
+def requests(model: cc.Aggregator) -> None:
+    """A request gives hits, and a part of them hits."""
+    hits = cc.fuse({"bm25": [1, 2], "dense": [(2, 0.5)], "splade": {3: 0.1}, "reranker": None}, weights={"bm25": 2})
+    assert_type(hits, cc.Hits)
+    assert_type(hits[0], cc.Hit)
+    assert_type(hits[:3], cc.Hits)
+    assert_type(hits[0].score, float)
+    assert_type(hits[0].rank, int)
+    assert_type([hit.rank for hit in hits], list[int])
+    assert_type(cc.fuse({"bm25": ["a"]}, model=model, key=str.lower, top_k=3), cc.Hits)
+    assert_type(cc.fuse({"bm25": ["a"]}, cc.RRF(k=3)), cc.Hits)
+
+
 def answers(consensus: cc.Consensus) -> None:
     """A consensus gives rankings, arrays and frames."""
     assert_type(consensus.ranking(), list[str])
+    assert_type(consensus.hits("q1", top_k=3), cc.Hits)
+    assert_type(consensus.to_dict(), dict[str, dict[str, float]])
     assert_type(consensus.to_frame(), pl.DataFrame)
     assert_type(consensus.score, NDArray[np.float64])
 
@@ -80,6 +96,7 @@ def evaluation(preferences: cc.Preferences, consensus: cc.Consensus, labels: cc.
     """Measures return their own classes."""
     assert_type(cc.evaluate(consensus, labels, "ndcg@10"), cc.Evaluation)
     assert_type(cc.evaluate(consensus, labels, ["ndcg@10", "map"]).mean["map"], float)
+    assert_type(cc.evaluate(preferences, labels, "ndcg@10")["bm25"], cc.Evaluation)
     assert_type(cc.compare({"rrf": consensus}, labels, ["map"]), cc.Comparison)
     assert_type(cc.cross_validate(cc.CRF(), preferences, labels).consensus, cc.Consensus)
     assert_type(cc.describe_experts(preferences, consensus), pl.DataFrame)

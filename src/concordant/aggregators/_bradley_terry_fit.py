@@ -32,6 +32,7 @@ from concordant.kernels.bradley_terry import (
 from concordant.kernels.lists import list_maxima, list_sums
 from concordant.kernels.pair_counts import Pairs, read_only
 from concordant.kernels.ratios import ratio
+from concordant.learning.optimisers import max_norm
 from concordant.learning.resumable import NO_CHECKPOINT, Checkpointer, State
 
 __all__ = [
@@ -459,7 +460,7 @@ class _JointLikelihood:
     @property
     def shared_norm(self) -> float:
         """The largest component of the shared gradient, over the number of outcomes."""
-        return float(np.abs(self.shared_gradient).max(initial=0.0)) / self.outcomes
+        return max_norm(self.shared_gradient) / self.outcomes
 
     def cross_information(self) -> Floats:
         """Return the information between each shared parameter and the scores."""
@@ -556,7 +557,7 @@ def maximise_profile(
         nonlocal found
         found = None
         here = last(common)
-        return here.value, max(here.score_norm, float(np.abs(here.gradient).max(initial=0.0)) / max(outcomes, 1.0))
+        return here.value, max(here.score_norm, max_norm(here.gradient) / max(outcomes, 1.0))
 
     def newton_step(common: Floats, _norm: float) -> tuple[Floats, float]:
         step = _solve_dense(last(common).information, last(common).gradient)

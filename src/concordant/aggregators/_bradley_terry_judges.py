@@ -13,7 +13,7 @@ import numpy as np
 from concordant.aggregators._bradley_terry_identifiability import Warn
 from concordant.aggregators._bradley_terry_intervals import FEW_EXPERTS, NOT_COMPARED
 from concordant.aggregators._pairwise_outcomes import ComparisonOutcomes
-from concordant.arrays import Codes, Floats, Ints
+from concordant.arrays import Floats
 from concordant.base.limits import check_limits
 from concordant.data.comparisons import Comparisons
 from concordant.data.index import Texts
@@ -24,7 +24,7 @@ from concordant.inference.uncertainty import Clusters, ScoreCovariance, score_co
 from concordant.kernels.pairwise_wins import pairs_held
 
 if TYPE_CHECKING:
-    from concordant.aggregators._expert_reliability import JudgeFit, Variance
+    from concordant.aggregators._expert_reliability import JudgeFit, Outcomes, Variance
 
 __all__ = [
     "DETAILS",
@@ -56,6 +56,12 @@ class Judges(NamedTuple):
         """Return the judges of a fitted method from its details and its tie parameter (0 without ties)."""
         slope, slope_stderr, side, tie_tendency = (np.array(details[name]) for name in DETAILS)
         return cls(slope, slope_stderr, side, tie_tendency, float(np.log(tie)) if tie > 0 else -np.inf)
+
+    def parameters(self, sided: bool) -> tuple[Floats, bool]:
+        """Return the parameters as one matrix, and whether ties are modelled."""
+        ties, none = bool(np.isfinite(self.tie)), np.zeros(len(self.slope))
+        tie = self.tie + self.tie_tendency if ties else none
+        return np.stack([self.slope, self.side if sided else none, tie, self.slope_stderr], axis=1), ties
 
 
 class JudgedScores(NamedTuple):
@@ -97,19 +103,20 @@ def _of_experts(rows: Comparisons, experts: list[str], unknown_experts: str) -> 
     codes = {name: k for k, name in enumerate(experts)}
     check_known(rows, codes, "BradleyTerry", unknown_experts)
     new = np.array([codes.get(e, -1) for e in rows.experts], dtype=np.int32)
-    expert = np.zeros(0, dtype=np.int32) if rows.expert is None else rows.expert
-    kept = np.flatnonzero(new[expert] >= 0) if len(expert) else np.zeros(0, np.int64)
+    expert = new[rows.row_expert]
+    kept = np.flatnonzero(expert >= 0)
     counts = (rows.left[kept], rows.right[kept], rows.n_left[kept], rows.n_right[kept], rows.n_ties[kept])
-    return Comparisons.from_codes(
-        rows.slots, Texts(experts), new[expert[kept]] if len(expert) else expert, *counts, sided=rows.sided
-    )
+    return Comparisons.from_codes(rows.slots, Texts(experts), expert[kept], *counts, sided=rows.sided)
 
 
-def columns(outcomes: ComparisonOutcomes) -> tuple[Codes, Codes, Codes, Floats, Floats, Floats, Ints]:
+def columns(outcomes: ComparisonOutcomes) -> Outcomes:
     """Return the columns that the functions of `_expert_reliability` take."""
+    from concordant.aggregators._expert_reliability import Outcomes
+
     rows = outcomes.votes
-    expert = np.zeros(0, dtype=np.int32) if rows.expert is None else rows.expert
-    return rows.left, rows.right, expert, rows.n_left, rows.n_right, outcomes.n_ties, rows.slots.offsets
+    return Outcomes(
+        rows.left, rows.right, rows.row_expert, rows.n_left, rows.n_right, outcomes.n_ties, rows.slots.offsets
+    )
 
 
 def warn_one_sided(rows: Comparisons, warn: Warn) -> None:
@@ -143,8 +150,8 @@ def scores(outcomes: ComparisonOutcomes, judges: Judges, prior: Floats) -> Judge
     """Return the scores given the judges; `prior` is the precision of every score."""
     from concordant.aggregators._expert_reliability import scores_given_judges
 
-    taken = judges._asdict() | {"prior": prior, "sided": outcomes.votes.sided}
-    return JudgedScores(outcomes, scores_given_judges(*columns(outcomes), **taken).score, None)
+    found = scores_given_judges(columns(outcomes), judges, prior=prior, sided=outcomes.votes.sided)
+    return JudgedScores(outcomes, found.score, None)
 
 
 def score_covariances(
@@ -158,13 +165,13 @@ def score_covariances(
 
     outcomes = known.outcomes
     found = judge_information(
-        *columns(outcomes),
+        columns(outcomes),
+        judges,
         score=known.score,
         variance=known.variance or Variance(1.0, 1.0, 1.0),
         prior=prior,
         sided=outcomes.votes.sided,
         profile=known.variance is not None,
-        **judges._asdict(),
     )
     out: list[ScoreCovariance | str] = []
     ends = outcomes.slots.offsets.tolist()

@@ -26,7 +26,7 @@ sign of all scores and slopes together is free too; every slope starts at 1, so 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,10 +46,14 @@ from concordant.kernels.linear_systems import conjugate_gradients
 from concordant.kernels.lists import list_maxima, list_sums
 from concordant.learning.resumable import NO_CHECKPOINT, Checkpointer, State
 
+if TYPE_CHECKING:
+    from concordant.aggregators._bradley_terry_judges import Judges
+
 __all__ = [
     "SLOPE_SD",
     "Information",
     "JudgeFit",
+    "Outcomes",
     "SIDE",
     "SLOPE",
     "ScoreFit",
@@ -155,20 +159,35 @@ class Information(NamedTuple):
     expert: Codes
 
 
-def _collapse(
-    left: NDArray[Any],
-    right: NDArray[Any],
-    expert: NDArray[Any],
-    n_left: Floats,
-    n_right: Floats,
-    n_ties: Floats,
-    offsets: Ints,
-    sided: bool,
-    ties: bool,
-) -> JudgedRows:
+class Outcomes(NamedTuple):
+    """Outcomes of comparisons by judge, all instances together, rows in any order.
+
+    Attributes
+    ----------
+    left, right, expert : int32[R]
+        The slots compared and the judge.
+    n_left, n_right, n_ties : float64[R]
+        How often left won, right won, and neither.
+    offsets : int64[N + 1]
+        Where the slots of every instance begin.
+    """
+
+    left: Codes
+    right: Codes
+    expert: Codes
+    n_left: Floats
+    n_right: Floats
+    n_ties: Floats
+    offsets: Ints
+
+
+def _collapse(outcomes: Outcomes, sided: bool, ties: bool) -> JudgedRows:
     """Return one row per (pair, judge), the pair as shown or, without sides, in code order."""
-    where = np.stack([left, right, expert]).astype(np.int64)
-    counts = np.stack([n_left, n_right, n_ties if ties else np.zeros(len(left))]).astype(np.float64)
+    offsets = outcomes.offsets
+    where = np.stack(outcomes[:3]).astype(np.int64)
+    counts = np.stack(outcomes[3:6]).astype(np.float64)
+    if not ties:
+        counts[2] = 0.0
     if not sided:
         flip = where[0] > where[1]
         where[:2, flip] = where[1::-1, flip]
@@ -520,13 +539,7 @@ def _start(rows: JudgedRows, judges: _Judges, score_precision: Floats) -> tuple[
 
 
 def fit_judges(
-    left: Codes,
-    right: Codes,
-    expert: Codes,
-    n_left: Floats,
-    n_right: Floats,
-    n_ties: Floats,
-    offsets: Ints,
+    outcomes: Outcomes,
     n_experts: int,
     *,
     prior: float | Floats,
@@ -541,12 +554,8 @@ def fit_judges(
 
     Parameters
     ----------
-    left, right, expert : int32[R]
-        The slots compared and the judge, all instances together, rows in any order.
-    n_left, n_right, n_ties : float64[R]
-        How often left won, right won, and neither.
-    offsets : int64[N + 1]
-        Where the slots of every instance begin.
+    outcomes : Outcomes
+        The outcomes.
     n_experts : int
         The number of judges; those without a comparison get the parameters of the population.
     prior : float or float64[S]
@@ -569,8 +578,8 @@ def fit_judges(
     A sweep costs two passes over the collapsed rows and one factorisation per instance, O(M³) for M items (conjugate
     gradients above 2,500). The scores are those of `scores_given_judges` with the judges found.
     """
-    ties = bool(np.sum(n_ties) > 0) if ties is None else ties
-    rows = _collapse(left, right, expert, n_left, n_right, n_ties, offsets, sided, ties)
+    ties = bool(np.sum(outcomes.n_ties) > 0) if ties is None else ties
+    rows = _collapse(outcomes, sided, ties)
     size = int(rows.offsets[-1])
     score_precision = np.broadcast_to(np.asarray(prior, dtype=np.float64), size).copy()
     who, code = np.unique(rows.expert, return_inverse=True)
@@ -727,29 +736,10 @@ def _empty_fit(size: int, n_experts: int, ties: bool) -> JudgeFit:
     )
 
 
-def _parameters(
-    slope: Floats, slope_stderr: Floats, side: Floats, tie_tendency: Floats, tie: float, sided: bool
-) -> tuple[Floats, bool]:
-    """Return the judges' parameters as one matrix, and whether ties are modelled."""
-    ties, none = bool(np.isfinite(tie)), np.zeros(len(slope))
-    columns = (slope, side if sided else none, tie + tie_tendency if ties else none, slope_stderr)
-    return np.ascontiguousarray(np.stack(columns, axis=1), dtype=np.float64), ties
-
-
 def scores_given_judges(
-    left: Codes,
-    right: Codes,
-    expert: Codes,
-    n_left: Floats,
-    n_right: Floats,
-    n_ties: Floats,
-    offsets: Ints,
+    outcomes: Outcomes,
+    judges: Judges,
     *,
-    slope: Floats,
-    slope_stderr: Floats,
-    side: Floats,
-    tie_tendency: Floats,
-    tie: float,
     prior: float | Floats,
     sided: bool = True,
     tol: float = _EXACT,
@@ -757,34 +747,24 @@ def scores_given_judges(
 ) -> ScoreFit:
     """Return the scores given the judges; the scores of an instance do not depend on other instances.
 
-    Parameters are those of `fit_judges` and the attributes of what it returns. A tie of -inf leaves ties out.
+    Parameters are those of `fit_judges`, and the judges it found.
 
     Notes
     -----
     A concave problem, solved by Newton's method: a handful of steps from 0.
     """
-    phi, ties = _parameters(slope, slope_stderr, side, tie_tendency, tie, sided)
-    rows = _collapse(left, right, expert, n_left, n_right, n_ties, offsets, sided, ties)
+    phi, ties = judges.parameters(sided)
+    rows = _collapse(outcomes, sided, ties)
     score_precision = np.broadcast_to(np.asarray(prior, dtype=np.float64), int(rows.offsets[-1])).copy()
     found = _maximise_scores(rows, np.zeros(len(score_precision)), phi, score_precision, tol, max_iter)
     return found._replace(score=_centred(rows, found.score, score_precision))
 
 
 def judge_information(
-    left: Codes,
-    right: Codes,
-    expert: Codes,
-    n_left: Floats,
-    n_right: Floats,
-    n_ties: Floats,
-    offsets: Ints,
+    outcomes: Outcomes,
+    judges: Judges,
     *,
     score: Floats,
-    slope: Floats,
-    slope_stderr: Floats,
-    side: Floats,
-    tie_tendency: Floats,
-    tie: float,
     variance: Variance,
     prior: float | Floats,
     sided: bool = True,
@@ -794,7 +774,7 @@ def judge_information(
 
     Parameters
     ----------
-    score, slope, slope_stderr, side, tie_tendency, tie, variance
+    judges, score, variance
         Results of `fit_judges`; the other parameters are those it was given.
     profile : bool
         Profile out the judges' parameters and the population's means, which were estimated with the scores. The
@@ -812,8 +792,8 @@ def judge_information(
     -----
     The matrix holds O(m² + m G) numbers for m items and G judges of an instance and costs O(m² G).
     """
-    phi, ties = _parameters(slope, slope_stderr, side, tie_tendency, tie, sided)
-    rows = _collapse(left, right, expert, n_left, n_right, n_ties, offsets, sided, ties)
+    phi, ties = judges.parameters(sided)
+    rows = _collapse(outcomes, sided, ties)
     score_precision = np.broadcast_to(np.asarray(prior, dtype=np.float64), int(rows.offsets[-1])).copy()
     who, code = np.unique(rows.expert, return_inverse=True)
     rows = rows._replace(expert=code.astype(np.int32))
@@ -824,13 +804,13 @@ def judge_information(
         found = _judge_derivatives(rows, score, phi, score_precision)
         active = np.array([True, sided, ties, bool(phi[:, SLOPE_SD].all())])
         count = np.bincount(rows.expert, rows.n_left + rows.n_right + rows.n_ties, len(who)).astype(np.float64)
-        judges = _Judges(phi, np.zeros(4), np.array(variance), np.zeros(3), count / count.sum(), active)
-        precision = judges.precision
+        population = _Judges(phi, np.zeros(4), np.array(variance), np.zeros(3), count / count.sum(), active)
+        precision = population.precision
         mean = precision * phi.sum(axis=0) / (len(phi) * precision + _MEAN_PRECISION)
         mean[SLOPE_SD] = 0.0
-        judges = judges._replace(mean=mean)
-        judge_gradients = judges.gradients(found)
-        bordered_system = judges.bordered_system(found, judges.multiplier(judge_gradients[0]))
+        population = population._replace(mean=mean)
+        judge_gradients = population.gradients(found)
+        bordered_system = population.bordered_system(found, population.multiplier(judge_gradients[0]))
     out = []
     for n in range(len(rows.starts) - 1):
         first, m = int(rows.offsets[n]), int(rows.offsets[n + 1] - rows.offsets[n])

@@ -18,6 +18,7 @@ from concordant.features.expert_features import WeightBlocks
 from concordant.kernels.lists import list_ids, offsets_of, ranges
 from concordant.kernels.splitmix64 import mixed
 from concordant.kernels.svd_tables import FeatureRows, LambdaTarget
+from concordant.learning.optimisers import max_norm
 from concordant.ranking.metric_swaps import metric_terms
 
 if TYPE_CHECKING:
@@ -261,7 +262,7 @@ class LambdaRankLearner:
             out = np.zeros(len(rows.starts) - 1)
             w = np.ascontiguousarray(net.w[:, : rows.X.shape[1], 0])
             linear_scores(*rows[:4], w, which, out)
-        largest = float(np.abs(out).max(initial=0.0))
+        largest = max_norm(out)
         if not 0 < largest < np.inf:
             return out
         unit = 2.0 ** (40 - int(np.frexp(largest)[1]))

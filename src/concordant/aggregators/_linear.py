@@ -6,7 +6,7 @@ others to it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
@@ -23,12 +23,14 @@ from concordant.features.expert_features import (
     ExpertRows,
     WeightBlocks,
     has_votes,
+    position_tables,
     potential_scores,
     potentials,
     weight_blocks,
 )
 from concordant.inference.experts import DISCOUNTED
 from concordant.kernels.lists import list_ids, offsets_of, ranges
+from concordant.learning.optimisers import max_norm
 from concordant.learning.shift import (
     RECORDED_RANGE,
     PartialSummary,
@@ -53,6 +55,8 @@ TRANSFORMS = ("binary", "rankdiff", "log")
 
 # An expert whose lists move scores by less than this part of what the most influential one's do is hardly heard.
 _HARDLY = 0.05
+# Sums over positions are kept for lists up to this length.
+_LONGEST = 4096
 
 
 def alternatives(single: Constraint) -> Constraint:
@@ -148,6 +152,27 @@ class LinearAggregator(Aggregator):
             scaling=self.scaling,
             trained_on=self._training_summary(),
         )
+
+    def _position_tables(
+        self,
+        names: Sequence[str],
+        lengths: Sequence[int],
+        weights: Sequence[float] | None,
+        n_items: Callable[[], int],
+    ) -> tuple[Sequence[Sequence[float]], float] | None:
+        blocks, trained_on = self._blocks(), self._training_summary()
+        longest, size = max(lengths), n_items()
+        if trained_on is None or longest > _LONGEST or not trained_on.covers_sizes(longest, longest, size, size):
+            return None
+        own = {name: b for b, name in enumerate(blocks.names[: blocks.n_own])}
+        block = [own.get(name, blocks.shared) for name in names]
+        # Lists that are passed over, and experts that the model does not know.
+        if min(block) < 0 or (weights and 0 in weights) or not blocks.ignored.isdisjoint(names):
+            return None
+        return position_tables(
+            blocks, block, lengths, weights, size, self.weights_, self.transforms_,
+            missing=self.missing, scaling=self.scaling,
+        )  # fmt: skip
 
     def _training_summary(self) -> TrainingSummary | None:
         """Return how far the lists went that the weights were learned from; None where that is not known."""
@@ -379,7 +404,7 @@ def meanings(trust: Floats, listed: Floats) -> list[str]:
     >>> [text.partition(":")[0] for text in meanings(np.array([2.0, -1.0, 0.01]), np.array([0.5, 0.01, -0.4]))]
     ['trusted', 'discounted', 'ignored; not being listed by it speaks for an item']
     """
-    order_floor, listing_floor = (_HARDLY * float(np.abs(column).max(initial=0.0)) for column in (trust, listed))
+    order_floor, listing_floor = (_HARDLY * max_norm(column) for column in (trust, listed))
     out = []
     for t, m in zip(trust.tolist(), listed.tolist(), strict=True):
         if abs(t) <= order_floor:

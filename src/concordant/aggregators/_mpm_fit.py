@@ -7,6 +7,7 @@ request, its variances) optimal for it.
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -14,10 +15,11 @@ from numpy.typing import NDArray
 
 from concordant.aggregators._mpm_variances import VARIANCE_RIDGE, JointProfile, Prior
 from concordant.aggregators._net_counts import NetCounts, net_counts
-from concordant.arrays import Floats, Ints
+from concordant.arrays import Floats
 from concordant.data.preferences import Preferences
 from concordant.errors import FormatError
 from concordant.execution import Shards
+from concordant.kernels.lists import list_maxima
 from concordant.kernels.mpm import (
     SMALL_ITEMS,
     PackedCounts,
@@ -41,8 +43,6 @@ __all__ = [
     "block_of",
     "gradient_ascent",
     "maximise_adherence",
-    "packed_of",
-    "summary_of",
 ]
 
 # Up to these sizes the Hessian over experts is formed; beyond them a quasi-Newton method is used.
@@ -210,7 +210,7 @@ class ProfileLikelihood:
         """Return the objective and its gradient."""
         self.blocks = self.blocks.persist(_evaluate, theta)
         value, gradient = 0.0, np.zeros(self._n_experts)
-        for block_value, block_gradient in self.blocks.map(_value_and_gradient):
+        for block_value, block_gradient in self.blocks.map(attrgetter("value", "gradient")):
             value += block_value
             gradient += block_gradient
         return value / self._weight, gradient / self._weight
@@ -237,26 +237,10 @@ def block_of(block: Preferences, owner: MPM) -> AdherenceBlock:
     return AdherenceBlock.of(net_counts(block, owner.transform, joint), owner.instance_weights, joint)
 
 
-def summary_of(block: AdherenceBlock) -> PreferenceSummary:
-    return block.summary
-
-
-def packed_of(block: AdherenceBlock) -> PackedCounts:
-    return block.profile.packed
-
-
 def _evaluate(block: AdherenceBlock, theta: Floats) -> AdherenceBlock:
     """Return the block at another θ; the search for its scores starts at the present ones."""
     value, gradient, score, norm = block.profile.evaluate(theta, block.score)
     return block._replace(score=score, value=value, gradient=gradient, norm=norm)
-
-
-def _value_and_gradient(block: AdherenceBlock) -> tuple[float, Floats]:
-    return block.value, block.gradient
-
-
-def _norm_of(block: AdherenceBlock) -> float:
-    return block.norm
 
 
 def _hessian_of(block: AdherenceBlock, theta: Floats) -> Floats:
@@ -293,7 +277,7 @@ def maximise_adherence(
     n_experts = len(has_preferences)
     way = _newton if n_experts <= _DENSE_EXPERTS and largest <= _DENSE_ITEMS else _quasi_newton
     at = way(profile, n_experts, tol, max_iter, report, checkpoint)
-    norm = max(_projected_gradient_norm(at.theta, at.gradient), *at.blocks.map(_norm_of))
+    norm = max(_projected_gradient_norm(at.theta, at.gradient), *at.blocks.map(attrgetter("norm")))
     theta, _ = _rescaled(at.theta, has_preferences)
     return AdherenceFit(theta, at.value, norm, at.n_iter, bool(norm <= tol), at.trace)
 
@@ -468,7 +452,7 @@ def gradient_ascent(
             if n_iter < steps:
                 checkpoint.save(n_iter + 1, at._asdict)
                 report(n_iter + 1, steps)
-    norms = _largest_entries(np.abs(at.gradient), p.offsets)
+    norms = list_maxima(np.abs(at.gradient), p.offsets)
     theta, best = at.theta, at.best
     norm = max(_projected_gradient_norm(theta, at.by_theta / whole) if learning else 0.0, float(norms.max(initial=0.0)))
     if learning:
@@ -489,10 +473,3 @@ class _AscentState(NamedTuple):
     highest: Floats
     step_size: Floats
     trace: Floats
-
-
-def _largest_entries(values: Floats, offsets: Ints) -> Floats:
-    """Return the largest of the values (>= 0) of every instance, 0 for an empty one."""
-    out = np.zeros(len(offsets) - 1)
-    np.maximum.at(out, np.repeat(np.arange(len(out)), np.diff(offsets)), values)
-    return out

@@ -14,7 +14,7 @@ from concordant.arrays import Floats, Ints
 from concordant.kernels.linear_systems import cholesky_solve
 from concordant.kernels.mpm import PackedCounts, informative, solve_semidefinite
 from concordant.kernels.mpm_variance import pair_covariances, pair_gradient, pair_hessian
-from concordant.learning.optimisers import LBFGS, Objective
+from concordant.learning.optimisers import LBFGS, Objective, max_norm
 
 __all__ = ["VARIANCE_RIDGE", "JointProfile", "Prior", "Variances", "gradient_ascent", "solve_variances"]
 
@@ -122,7 +122,7 @@ def solve_variances(
         n_iter += newton_steps
     shift = float(z[m:].mean())
     out = z[:m] * np.exp(-shift)
-    return Variances(out - out.mean(), z[m:] - shift, -value, float(np.abs(gradient).max(initial=0.0)), n_iter)
+    return Variances(out - out.mean(), z[m:] - shift, -value, max_norm(gradient), n_iter)
 
 
 def _lbfgs(objective: Objective, start: Floats, tol: float, max_iter: int) -> tuple[Floats, float, Floats, int]:
@@ -134,7 +134,7 @@ def _lbfgs(objective: Objective, start: Floats, tol: float, max_iter: int) -> tu
     state = solver.initial_state(start)
     value, gradient = objective(start)
     n_iter = 0
-    while n_iter < max_iter and np.abs(gradient).max(initial=0.0) > tol and not solver.finished(state):
+    while n_iter < max_iter and max_norm(gradient) > tol and not solver.finished(state):
         state = solver.step(state, objective)
         value, gradient = solver.value(state), solver.gradient(state)
         n_iter += 1
@@ -156,7 +156,7 @@ def _newton(
     m = len(z) // 2
     hessian, mean = np.empty((2 * m, 2 * m)), np.empty((len(share), 2 * m))
     for n_iter in range(max_iter):
-        norm = float(np.abs(gradient).max(initial=0.0))
+        norm = max_norm(gradient)
         pair_hessian(table, share, theta, z[:m], z[m:], mean, hessian)
         prior.add_curvature(z, hessian)
         right = -gradient[:, None]
@@ -173,7 +173,7 @@ def _newton(
             if new_value <= value + 1e-14 * abs(value) or step_size < 1e-8:
                 break
             step_size *= 0.5
-        if step_size < 1e-8 or (norm < 1e-9 and float(np.abs(new_gradient).max(initial=0.0)) >= 0.5 * norm):
+        if step_size < 1e-8 or (norm < 1e-9 and max_norm(new_gradient) >= 0.5 * norm):
             return z, value, gradient, n_iter
         z, value, gradient = trial, new_value, new_gradient
     return z, value, gradient, max_iter
@@ -201,7 +201,7 @@ def gradient_ascent(table: Floats, share: Floats, theta: Floats, steps: int) -> 
         shift = float(beta.mean())
         score, beta = score * np.exp(-shift), beta - shift
     score, beta = best
-    return Variances(score - score.mean(), beta, highest, float(np.abs(best_gradient).max(initial=0.0)), steps)
+    return Variances(score - score.mean(), beta, highest, max_norm(best_gradient), steps)
 
 
 class JointProfile:

@@ -18,6 +18,7 @@ from concordant.arrays import Floats, Ints
 from concordant.errors import FormatError
 from concordant.execution import Shards, report_progress, threads
 from concordant.kernels import lists
+from concordant.learning.optimisers import max_norm
 from concordant.learning.resumable import Checkpointer, State, join_states, split_states
 
 if TYPE_CHECKING:
@@ -105,7 +106,7 @@ class AdherenceLearner:
                 # In units of one expert's choices. An expert at the bound 0 with a negative gradient stays there.
                 ascent = gradient / metric - multiplier * metric * theta
                 free = (theta > 0) | (ascent > 0)
-                norm = _max_norm(ascent[free] / metric[free])
+                norm = max_norm(ascent[free] / metric[free])
                 if (done and norm <= tol) or n_iter == max_iter:
                     break
                 done = norm <= tol
@@ -131,7 +132,7 @@ class AdherenceLearner:
 
     def _move(self, step: Floats, value: float, is_last: bool) -> float | None:
         """Backtrack along a step until the objective rises; return the objective, None where it does not rise."""
-        length = min(1.0, 0.5 / max(_max_norm(step), 1e-300))
+        length = min(1.0, 0.5 / max(max_norm(step), 1e-300))
         for _ in range(1 if is_last else 40):
             theta = self.theta.copy()
             theta[self.active] = self._normalised(np.maximum(theta[self.active] + length * step, 0.0))
@@ -255,17 +256,13 @@ def _tangent_step(
     tangent_gradient = ascent[free] - normal * float(normal @ ascent[free])
     if hessian.shape[1] == 1:
         curvature = hessian[free, 0] / metric[free] ** 2 + multiplier
-        out: Floats = tangent_gradient / np.maximum(np.abs(curvature), 1e-6 * max(_max_norm(curvature), 1e-300))
+        out: Floats = tangent_gradient / np.maximum(np.abs(curvature), 1e-6 * max(max_norm(curvature), 1e-300))
         return out
     table = hessian[np.ix_(free, free)] / (metric[free][:, None] * metric[free][None, :])
     table = table + multiplier * np.eye(len(tangent_gradient))
     projection = np.eye(len(tangent_gradient)) - normal[:, None] * normal[None, :]
     curvature, axes = np.linalg.eigh(projection @ table @ projection)
     # Negative eigenvalues are replaced by their absolute values, so that the step ascends.
-    curvature = np.maximum(np.abs(curvature), 1e-6 * max(_max_norm(curvature), 1e-300))
+    curvature = np.maximum(np.abs(curvature), 1e-6 * max(max_norm(curvature), 1e-300))
     out = projection @ (axes @ ((axes.T @ tangent_gradient) / curvature))
     return np.asarray(out)
-
-
-def _max_norm(values: Floats) -> float:
-    return float(np.abs(values).max(initial=0.0))

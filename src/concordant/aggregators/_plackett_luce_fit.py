@@ -13,6 +13,7 @@ from concordant.kernels import plackett_luce
 from concordant.kernels.linear_systems import SMALL_SYSTEM, conjugate_gradients, solve_positive_definite
 from concordant.kernels.plackett_luce import Rankings
 from concordant.kernels.plackett_luce_lists import written_out
+from concordant.learning.optimisers import max_norm
 from concordant.learning.resumable import NO_CHECKPOINT, Checkpointer, State
 
 __all__ = ["Optimum", "PenalisedLikelihood", "gradient_ascent", "minorise", "newton"]
@@ -317,10 +318,6 @@ def newton(
 def _dot(a: Floats, b: Floats) -> float:
     # BLAS would start threads for this.
     return float((a * b).sum())
-
-
-def max_norm(values: Floats) -> float:
-    return float(np.abs(values).max(initial=0.0))
 
 
 def minorise(

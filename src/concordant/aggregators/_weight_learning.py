@@ -2,12 +2,14 @@
 
 Fusion adds up one term for each list that holds an item. The weights minimise the softmax cross-entropy between scores
 and label gains, plus a penalty on their deviation from the mean: a convex problem. The strongest penalty is plain
-fusion, so model selection along the path always has plain fusion among the candidates.
+fusion, so model selection along the path always has plain fusion among the candidates. Newton's method follows the path
+for all training instances; models without the instances of a fold start from there, and need few cheap steps.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -21,9 +23,11 @@ from concordant.errors import ConvergenceWarning, DataError, IdentifiabilityWarn
 from concordant.features.expert_features import slot_keys
 from concordant.inference.experts import check_known
 from concordant.kernels.lists import list_ids, offsets_of
+from concordant.learning.checkpoints import without_checkpoint
+from concordant.learning.optimisers import max_norm
 from concordant.learning.shift import TrainingSummary, value_ranges
 from concordant.learning.supervision import check_distinguishable, match_labels, validation_pair
-from concordant.learning.training import FEWEST_FOR_VALIDATION, train
+from concordant.learning.training import FEWEST_FOR_VALIDATION, TrainingResult, train
 
 if TYPE_CHECKING:
     from concordant.data.labels import Labels
@@ -39,6 +43,10 @@ _STEEPNESS = 1e-3
 _MOST_STEPS = 100
 # Weights that move less than this are where they should be: the next Newton step would move them by its square.
 _STILL = 1e-8
+# Along the path three digits do, because only the weights that are chosen in the end must be exact.
+_CLOSE = 1e-3
+# A Hessian from elsewhere is kept while every step is shorter than this part of the step before.
+_CONTRACTION = 0.4
 # Scores that differ by less than this part of the largest differ by rounding, and are a tie.
 _DIGITS = 11
 _LARGEST = float(np.finfo(np.float64).max)
@@ -70,17 +78,54 @@ class _TermRows(NamedTuple):
     @staticmethod
     def of(p: Preferences, terms: Floats, column: Ints, list_weight: Floats | None) -> _TermRows:
         """Return the rows of the experts who have a column; the others have -1."""
-        if list_weight is not None:
-            terms = terms * np.repeat(list_weight, p.list_lengths)
+        return _RowOrder.of(p, column).rows(p, terms, list_weight)
+
+
+class _RowOrder(NamedTuple):
+    """The order of the rows of a part, slot by slot, whatever their terms."""
+
+    kept: Ints
+    starts: Ints
+    block: Codes
+
+    @staticmethod
+    def of(p: Preferences, column: Ints) -> _RowOrder:
+        """Return the order of the rows of the experts who have a column; the others have -1."""
         block = column[p.row_expert] if p.n_rows else np.zeros(0, dtype=np.int64)
         kept = np.flatnonzero(block >= 0)
         kept = kept[np.lexsort((block[kept], p.slot[kept]))]
         starts = offsets_of(np.bincount(p.slot[kept], minlength=p.n_slots))
-        return _TermRows(p.slots.offsets, starts, block[kept].astype(np.int32), terms[kept][:, None])
+        return _RowOrder(kept, starts, block[kept].astype(np.int32))
+
+    def rows(self, p: Preferences, terms: Floats, list_weight: Floats | None) -> _TermRows:
+        """Return the terms of these rows, weighed by list."""
+        if list_weight is not None:
+            terms = terms * np.repeat(list_weight, p.list_lengths)
+        return _TermRows(p.slots.offsets, self.starts, self.block, terms[self.kept][:, None])
+
+
+class _PathPoint(NamedTuple):
+    """The weights of a ridge learned from all training instances, the Hessian there, and whether the steps ended."""
+
+    weights: Floats
+    hessian: Floats
+    settled: bool
 
 
 class _RidgePathLearner:
-    """Weights for one ridge after another, each the start of the next."""
+    """Weights for one ridge after another, each the start of the next.
+
+    Parameters
+    ----------
+    candidate, parts, target, n_experts
+        The problem.
+    ridges : tuple of float
+        The path.
+    usable : int array
+        All training instances. Models of some of them, for cross-validation, start from the weights of all.
+    start : float64[n_experts], optional
+        Where the path starts; equal weights by default.
+    """
 
     def __init__(
         self,
@@ -89,13 +134,18 @@ class _RidgePathLearner:
         target: Floats,
         n_experts: int,
         ridges: tuple[float, ...],
+        usable: Ints,
+        start: Floats | None = None,
     ) -> None:
         self.chosen = candidate.chosen
         self.ridges = ridges
-        self._unsettled: set[tuple[int, bytes]] = set()
         self._parts = parts
         self._target = target
         self._n = n_experts
+        self._usable = usable
+        self._start = np.ones(n_experts) if start is None else start
+        self._path: list[_PathPoint] = []
+        self._lock = Lock()
         self._unit = 1.0
         self._unit = self._steepness()
 
@@ -119,28 +169,55 @@ class _RidgePathLearner:
         return out
 
     def start(self) -> Floats:
-        return np.ones(self._n)
+        return self._start
 
     def advance(self, parameters: Floats, instances: Ints, number: int) -> Floats:
-        ridge = self.ridges[number]
-        if not np.isfinite(ridge):
+        if not np.isfinite(self.ridges[number]):
             return parameters
-        penalty = ridge / self._n * (np.eye(self._n) - 1.0 / self._n) + _STEEPNESS / self._n**2
-        rows, u = self._parts["train"], parameters
-        problem = _RidgeLoss(rows, self._target, instances, self._unit, penalty)
-        found, settled = problem.minimise(u)
-        if not settled:
-            self._unsettled.add((number, instances.tobytes()))
+        point = self._point(number)
+        if len(instances) == len(self._usable):
+            return point.weights
+        problem = self._problem(number, instances)
+        # The Hessian of the fold is that of all instances without those held out.
+        held = self._problem(number, np.setdiff1d(self._usable, instances, assume_unique=True))
+        data = (point.hessian - held.penalty) * len(self._usable)
+        data -= (held.hessian(point.weights) - held.penalty) * len(held.instances)
+        hessian = data / len(instances) + problem.penalty
+        return self._cut(problem.minimise(point.weights, hessian, still=_CLOSE).weights)
+
+    def exact(self, number: int) -> _PathPoint:
+        """Return the weights of a ridge from all training instances to the last digits."""
+        point = self._point(number)
+        if not np.isfinite(self.ridges[number]):
+            return point
+        found = self._problem(number, self._usable).minimise(point.weights)
+        return found._replace(weights=self._cut(found.weights))
+
+    def _problem(self, number: int, instances: Ints) -> _RidgeLoss:
+        penalty = self.ridges[number] / self._n * (np.eye(self._n) - 1.0 / self._n) + _STEEPNESS / self._n**2
+        return _RidgeLoss(self._parts["train"], self._target, instances, self._unit, penalty)
+
+    def _point(self, number: int) -> _PathPoint:
+        """Return the weights of a ridge from all training instances; the path up to there is followed once."""
+        with self._lock:
+            while len(self._path) <= number:
+                at = len(self._path)
+                start = self._path[-1].weights if self._path else self._start
+                if np.isfinite(self.ridges[at]):
+                    found = self._problem(at, self._usable).minimise(start, still=_CLOSE)
+                    self._path.append(found._replace(weights=self._cut(found.weights)))
+                else:
+                    self._path.append(_PathPoint(start, np.zeros((self._n, self._n)), True))
+            return self._path[number]
+
+    @staticmethod
+    def _cut(found: Floats) -> Floats:
         # What is left of a weight that should be 0 is rounding, and must not rank anything.
         return np.where(found > _STILL * max(float(found.max()), 1.0), found, 0.0)
 
-    def settled(self, number: int, instances: Ints) -> bool:
-        """Return whether the weights of a ridge learned from these instances came to rest."""
-        return (number, instances.tobytes()) not in self._unsettled
-
     def scores(self, parameters: Floats, part: str, instances: Ints | None) -> Floats:
         score = self._sum(self._parts[part], parameters, instances)
-        largest = float(np.abs(score).max(initial=0.0))
+        largest = max_norm(score)
         return np.round(score / largest, _DIGITS) if largest > 0 else score
 
 
@@ -172,19 +249,33 @@ class _RidgeLoss:
         hessian(*self.rows, (u * self.unit)[:, None], self.target, self.instances, out)
         return out * (self.unit**2 / len(self.instances)) + self.penalty
 
-    def minimise(self, u: Floats) -> tuple[Floats, bool]:
-        """Return the weights of least loss, and whether the steps came to rest: Newton's, cut off at 0."""
+    def minimise(self, u: Floats, hessian: Floats | None = None, *, still: float = _STILL) -> _PathPoint:
+        """Return the weights of least loss: Newton's steps, cut off at 0.
+
+        Parameters
+        ----------
+        u : float64[n]
+            Where to start.
+        hessian : float64[n, n], optional
+            A Hessian from nearby, which is kept while the steps shrink fast. Without it every step computes its own.
+        still : float
+            Steps that move weights less than this part of the largest are the last.
+        """
         value, gradient = self.value(u)
+        kept, last = hessian, np.inf
         for _ in range(_MOST_STEPS):
+            bend = self.hessian(u) if kept is None else kept
             free = (u > 0) | (gradient < 0)
             if not free.any():
-                return u, True
+                return _PathPoint(u, bend, True)
             step = np.zeros(len(u))
-            step[free] = -np.linalg.solve(self.hessian(u)[np.ix_(free, free)], gradient[free])
+            step[free] = -np.linalg.solve(bend[np.ix_(free, free)], gradient[free])
             u, value, gradient, moved = self._search(u, value, gradient, step)
-            if moved <= _STILL * max(float(u.max()), 1.0):
-                return u, True
-        return u, False
+            if moved <= still * max(float(u.max()), 1.0):
+                return _PathPoint(u, bend, True)
+            kept = bend if hessian is not None and moved <= _CONTRACTION * last else None
+            last = moved
+        return _PathPoint(u, bend, False)
 
     def _search(self, u: Floats, value: float, gradient: Floats, step: Floats) -> tuple[Floats, float, Floats, float]:
         """Return the weights part of the step away, halved until they are better as far as rounding lets one see."""
@@ -237,38 +328,50 @@ def learn(
     if pair is None and len(truth.instances) < FEWEST_FOR_VALIDATION:
         candidates, ridges = candidates[:1], (_MIDDLE,) if free else ridges
     column = {e: at for at, e in enumerate(own)} if free else None
-    learners = []
-    for candidate in candidates:
-        parts = {"train": _part(owner, p, candidate, column)}
-        rows = parts["train"]
-        check_distinguishable(slot_keys(rows.X, rows.block, rows.starts, own if free else [""]), truth, p, name)
-        if pair is not None:
-            parts["validation"] = _part(owner, pair[0], candidate, column)
-        learners.append(_RidgePathLearner(candidate, parts, target, len(own) if free else 1, ridges))
-    found = train(
-        owner,
-        learners,
-        votes=p,
-        labels=labels,
-        truth=truth,
-        validation=pair,
-        passes=len(ridges),
-        select=owner.select,
-        cv=owner.cv,
-    )
+    sources = {"train": _TermSource.of(owner, p, column)}
+    if pair is not None:
+        sources["validation"] = _TermSource.of(owner, pair[0], column)
+    rows = sources["train"].rows(candidates[0])
+    check_distinguishable(slot_keys(rows.X, rows.block, rows.starts, own if free else [""]), truth, p, name)
+
+    def chosen_of(
+        tried: Sequence[TermCandidate], ridges: tuple[float, ...], start: Floats | None = None
+    ) -> tuple[list[_RidgePathLearner], TrainingResult]:
+        n = len(own) if free else 1
+        learners = []
+        for candidate in tried:
+            parts = {part: source.rows(candidate) for part, source in sources.items()}
+            learners.append(_RidgePathLearner(candidate, parts, target, n, ridges, truth.instances, start))
+        how: dict[str, Any] = {"votes": p, "labels": labels, "truth": truth, "validation": pair}
+        found = train(owner, learners, passes=len(ridges), select=owner.select, cv=owner.cv, **how)
+        return learners, found
+
     info = owner.fit_info_
+    if len(candidates) > 1 and len(ridges) > 1:
+        # The ridge of the first candidate serves all: ridges are in units that mean the same for every candidate.
+        with without_checkpoint():
+            learners, found = chosen_of(candidates[:1], ridges)
+        trace = info.trace
+        if not info.interrupted:
+            ridges = (ridges[found.passes - 1],)
+            learners, found = chosen_of(candidates, ridges, found.parameters)
+            info.trace = trace + info.trace
+            info.n_iter = len(info.trace)
+    else:
+        learners, found = chosen_of(candidates, ridges)
     info.chosen.pop("passes", None)
     owner.training_ = _record(owner, p, sorted(experts) if free else None, truth.instances)
     if not free:
         return LearnedWeights(found.learner, [], np.zeros(0))
     info.chosen["ridge"] = ridges[found.passes - 1]
-    if not learners[found.learner].settled(found.passes - 1, truth.instances):
+    final = learners[found.learner].exact(found.passes - 1)
+    if not final.settled:
         info.converged = False
         owner._warn(
             f"{name} did not find the best weights in {_MOST_STEPS} steps; those found so far are kept.",
             ConvergenceWarning,
         )
-    return _spread(owner, experts, own, found.learner, found.parameters)
+    return _spread(owner, experts, own, found.learner, final.weights)
 
 
 def _record(owner: WeightedFusion, p: Preferences, experts: list[str] | None, instances: Ints) -> dict[str, Any]:
@@ -293,15 +396,26 @@ def _require_known(owner: WeightedFusion, votes: Any, p: Preferences) -> None:
         check_known(votes, dict.fromkeys(p.experts), type(owner).__name__, owner.unknown_experts, where=where)
 
 
-def _part(owner: WeightedFusion, p: Any, candidate: TermCandidate, column: dict[str, int] | None) -> _TermRows:
-    """Return the rows of a part; without columns all experts share one, and count as much as is given."""
-    terms, name = candidate.terms(p), type(owner).__name__
-    if column is None:
-        given = None if isinstance(owner.weights, str) else owner.weights
-        each = list_weights(p, given, name, owner.unknown_experts)
-        return _TermRows.of(p, terms, np.zeros(p.n_experts, dtype=np.int64), each)
-    codes = np.array([column.get(e, -1) for e in p.experts], dtype=np.int64)
-    return _TermRows.of(p, terms, codes, p.list_weight)
+class _TermSource(NamedTuple):
+    """A part of the data, from which every candidate makes its terms."""
+
+    part: Preferences
+    order: _RowOrder
+    list_weight: Floats | None
+
+    @staticmethod
+    def of(owner: WeightedFusion, p: Any, column: dict[str, int] | None) -> _TermSource:
+        """Return the source of a part; without columns all experts share one, and count as much as is given."""
+        if column is None:
+            given = None if isinstance(owner.weights, str) else owner.weights
+            weights = list_weights(p, given, type(owner).__name__, owner.unknown_experts)
+            return _TermSource(p, _RowOrder.of(p, np.zeros(p.n_experts, dtype=np.int64)), weights)
+        codes = np.array([column.get(e, -1) for e in p.experts], dtype=np.int64)
+        return _TermSource(p, _RowOrder.of(p, codes), p.list_weight)
+
+    def rows(self, candidate: TermCandidate) -> _TermRows:
+        """Return the terms of a candidate."""
+        return self.order.rows(self.part, candidate.terms(self.part), self.list_weight)
 
 
 def _spread(owner: WeightedFusion, experts: list[str], own: list[str], candidate: int, found: Floats) -> LearnedWeights:

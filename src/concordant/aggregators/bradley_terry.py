@@ -632,7 +632,7 @@ class BradleyTerry(Aggregator):
         else:
             judges.warn_one_sided(rows, self._warn)
         fitted = fit_judges(
-            *judges.columns(outcomes),
+            judges.columns(outcomes),
             rows.n_experts,
             prior=np.repeat(outcomes.prior_precision(self._prior_setting), outcomes.slots.sizes),
             sided=rows.sided,

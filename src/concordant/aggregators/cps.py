@@ -19,9 +19,9 @@ from concordant.base.limits import check_limits
 from concordant.base.params import Constraint, Within, integer, number, one_of
 from concordant.base.registry import register_method
 from concordant.data.preferences import Preferences
-from concordant.errors import ConvergenceWarning, DataError, IdentifiabilityWarning, NotFittedError, listing
+from concordant.errors import ConvergenceWarning, DataError, IdentifiabilityWarning, listing
 from concordant.execution import map_instances, report_progress, without_progress
-from concordant.inference.experts import check_known
+from concordant.inference.experts import learned_adherence
 from concordant.kernels.lists import offsets_of, positions
 from concordant.learning.checkpoints import StepCheckpoint
 from concordant.learning.supervision import match_labels, validation_pair
@@ -225,11 +225,7 @@ class CPS(Aggregator):
         """Return the adherence of every expert of the preferences; 0 for unknown experts, or an error."""
         if self.adherence == "none":
             return np.ones(p.n_experts)
-        if "adherence_" not in self.__dict__:
-            raise NotFittedError.of(type(self).__name__)
-        known = dict(zip(self.experts_, self.adherence_.tolist(), strict=True))
-        check_known(p, known, type(self).__name__, self.unknown_experts)
-        return np.array([known.get(e, 0.0) for e in p.experts], dtype=np.float64)
+        return learned_adherence(self, p)
 
 
 def _check_work(p: Preferences) -> None:

@@ -1,4 +1,4 @@
-"""Score and rank fusion: reciprocal rank fusion, inverse square rank, CombSUM and its relatives, weighted sums.
+"""Score and rank fusion: reciprocal ranks, inverse square ranks, rank-biased centroids, CombSUM and relatives, DBSF.
 
 All methods cost one pass over the rows. An item gets nothing from lists that leave it out. Sums do not depend on the
 order of experts: terms are rounded to a fine grid on which sums are exact. The code that learns weights from labels is
@@ -7,7 +7,8 @@ imported only when it is needed.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
@@ -15,14 +16,14 @@ from numpy.typing import NDArray
 
 from concordant.arrays import Floats, Ints
 from concordant.base.contract import Aggregator, Tags
-from concordant.base.params import Constraint, Within, integer, mapping, metric_name, number, one_of, optional
+from concordant.base.params import Constraint, Within, boolean, integer, mapping, metric_name, number, one_of, optional
 from concordant.base.registry import register_method
 from concordant.base.weights import list_weights
 from concordant.data.preferences import Preferences
 from concordant.errors import KindError, NotFittedError
 from concordant.inference.experts import check_known
 from concordant.kernels.cells import cell_blocks, weighted_median
-from concordant.kernels.lists import TIES, exact_sums, list_maxima
+from concordant.kernels.lists import TIES, exact_sums, list_maxima, rounded_to_grid
 from concordant.kernels.ties import merge_ties
 from concordant.learning.shift import RECORDED_RANGE, check_record, value_shift
 
@@ -31,7 +32,9 @@ if TYPE_CHECKING:
     from concordant.data.labels import Labels
 
 __all__ = [
+    "DBSF",
     "ISR",
+    "RBC",
     "RRF",
     "CombANZ",
     "CombMAX",
@@ -45,9 +48,7 @@ __all__ = [
 ]
 
 LISTS = frozenset({"rank", "score", "rating"})
-NORMS = ("min-max", "max", "sum", "z-score", "rank", "borda", "none")
-# Norms that can give negative values, which may cancel others.
-_SIGNED = ("max", "z-score", "none")
+NORMS = ("min-max", "max", "sum", "z-score", "three-sigma", "rank", "borda", "none")
 
 # Scores in this range can be squared and summed without overflow.
 _SMALL, _LARGE = 1e-100, 1e100
@@ -61,6 +62,10 @@ _LEARNING: Mapping[str, Constraint] = {
 
 # The candidates for a learned k, the default first.
 _KS = (60.0, 1.0, 4.0, 12.0, 30.0, 120.0, 300.0, 1000.0)
+
+
+# The lengths for which tables of terms are kept; longer lists are summed as arrays.
+_TABLES = (128, 1024, 4096)
 
 
 def _is_learned(value: Any) -> bool:
@@ -164,9 +169,24 @@ def by_expert(preferences: Preferences, terms: Floats, weights: Floats | None) -
     return preferences.experts.tolist(), out, np.zeros(preferences.n_slots)
 
 
+def rank_terms(rank: Floats, k: float) -> Floats:
+    """Return what reciprocal rank fusion gives an item at every rank."""
+    out: Floats = 1.0 / (k + rank)
+    return out
+
+
 def reciprocal_ranks(preferences: Preferences, k: float, ties: str, weights: Floats | None) -> Floats:
     """Return the score of reciprocal rank fusion for every slot."""
-    return sum_by_slot(preferences, 1.0 / (k + preferences.ranks(ties)), weights)
+    return sum_by_slot(preferences, rank_terms(preferences.ranks(ties), k), weights)
+
+
+@lru_cache(maxsize=64)
+def _rank_tables(k: float, weights: tuple[float, ...], n: int) -> list[list[float]]:
+    """Return the terms of positions 1 to n in lists of these weights, as `sum_by_slot` rounds them."""
+    terms = np.multiply.outer(weights, rank_terms(np.arange(1, n + 1, dtype=np.float64), k))
+    # The first term of a list is its largest: those beyond its end do not change the grid.
+    rounded = rounded_to_grid(terms.ravel(), np.array([0, terms.size]), np.array([len(weights)]))
+    return [rounded[e * n : (e + 1) * n].tolist() for e in range(len(weights))]
 
 
 @register_method
@@ -187,6 +207,9 @@ class RRF(WeightedFusion):
         of the preferences.
     ties : {"min", "max", "average", "dense", "ordinal"}
         The rank that equal scores of one list share.
+    normalize : bool
+        Whether scores are divided by that of an item which every list of the instance ranks first, so that they lie
+        between 0 and 1. The order stays.
     unknown_experts : {"error", "ignore"}
         What to do with weights of experts that are not in the preferences, and with experts without a learned weight;
         ignored experts have weight 0.
@@ -214,9 +237,10 @@ class RRF(WeightedFusion):
     Learned weights minimise the mean over instances of -Σ_i t_i ln softmax(score)_i, t being 2^label - 1 as shares of
     their sum, plus ridge/2 times the variance of the weights. The problem is convex for every k. Weights are not
     negative, so that an expert who is mostly wrong gets 0. Ridges range from infinity, which is plain fusion, down to
-    0.0003; the ridge and k are chosen on the validation data given to `fit`, or by cross-validation. With fewer than
-    four usable instances nothing is chosen: the ridge is 0.1 and k is 60. An expert without a list in training has the
-    mean weight. Each ridge costs a few Newton steps of O(R K + K³) for K experts.
+    0.0003. The ridge is chosen at k = 60, then k at that ridge, on the validation data given to `fit`, or by
+    cross-validation. With fewer than four usable instances nothing is chosen: the ridge is 0.1 and k is 60. An expert
+    without a list in training has the mean weight. Each ridge costs a few Newton steps of O(R K + K³) for K experts;
+    the models of the folds start from the weights of all instances.
 
     References
     ----------
@@ -229,6 +253,8 @@ class RRF(WeightedFusion):
     >>> runs = cc.from_lists({"bm25": ["a", "b", "c"], "dense": ["b", "d"]})
     >>> cc.RRF(k=60).fit_predict(runs).ranking()
     ['b', 'a', 'd', 'c']
+    >>> cc.RRF(normalize=True).fit_predict(runs).score.round(3).tolist()
+    [0.5, 0.992, 0.484, 0.492]
 
     With labels, experts who agree with them get larger weights:
 
@@ -245,6 +271,7 @@ class RRF(WeightedFusion):
         "k": _or_learned(number(above=0)),
         "weights": _WEIGHTS,
         "ties": one_of(*TIES),
+        "normalize": boolean(),
         "unknown_experts": _UNKNOWN,
         **_LEARNING,
     }
@@ -257,6 +284,7 @@ class RRF(WeightedFusion):
         k: float | str = 60,
         weights: Mapping[str, float] | str | None = None,
         ties: str = "average",
+        normalize: bool = False,
         unknown_experts: str = "error",
         unjudged: str = "zero",
         select: str = "ndcg@10",
@@ -265,6 +293,7 @@ class RRF(WeightedFusion):
         self.k = k
         self.weights = weights
         self.ties = ties
+        self.normalize = normalize
         self.unknown_experts = unknown_experts
         self.unjudged = unjudged
         self.select = select
@@ -286,7 +315,7 @@ class RRF(WeightedFusion):
             preferences,
             labels,
             validation,
-            [TermCandidate({"k": k}, lambda p, k=k: 1.0 / (k + p.ranks(ties))) for k in ks],  # type: ignore[misc]
+            [TermCandidate({"k": k}, lambda p, k=k: rank_terms(p.ranks(ties), k)) for k in ks],  # type: ignore[misc]
         )
         if isinstance(self.k, str):
             self.k_ = ks[found.candidate]
@@ -304,11 +333,34 @@ class RRF(WeightedFusion):
         return self.k_
 
     def _scores(self, preferences: Preferences) -> Floats:
-        return reciprocal_ranks(preferences, self._decay(), self.ties, self._list_weights(preferences))
+        k, weights = self._decay(), self._list_weights(preferences)
+        score = reciprocal_ranks(preferences, k, self.ties, weights)
+        return score / self._best_score(preferences, k, weights) if self.normalize else score
+
+    def _best_score(self, preferences: Preferences, k: float, weights: Floats | None) -> Floats:
+        """Return for every slot the score of an item that all lists of the instance rank first."""
+        best = sum_by_instance(preferences, np.full(preferences.n_lists, 1.0 / (k + 1.0)), weights)
+        # Where all lists weigh 0, every score is 0 already.
+        return np.where(best > 0, best, 1.0)[preferences.slots.instance]
 
     def _contributions(self, preferences: Preferences) -> tuple[list[str], Floats, Floats]:
-        terms = 1.0 / (self._decay() + preferences.ranks(self.ties))
-        return by_expert(preferences, terms, self._list_weights(preferences))
+        k, weights = self._decay(), self._list_weights(preferences)
+        experts, out, base = by_expert(preferences, rank_terms(preferences.ranks(self.ties), k), weights)
+        if self.normalize:
+            out /= self._best_score(preferences, k, weights)[:, np.newaxis]
+        return experts, out, base
+
+    def _position_tables(
+        self,
+        names: Sequence[str],
+        lengths: Sequence[int],
+        weights: Sequence[float] | None,
+        n_items: Callable[[], int],
+    ) -> tuple[Sequence[Sequence[float]], float] | None:
+        if self.weights or self.normalize or (longest := max(lengths)) > _TABLES[-1]:
+            return None
+        n = next(n for n in _TABLES if longest <= n)
+        return _rank_tables(self._decay(), tuple(weights or [1.0] * len(names)), n), 0.0
 
 
 @register_method
@@ -410,6 +462,56 @@ def _inverse_squares(preferences: Preferences, ties: str) -> tuple[Floats, Float
     return sum_by_slot(preferences, 1.0 / (rank * rank), weights, fine=True), count_lists(preferences, weights)
 
 
+@register_method
+class RBC(Aggregator):
+    """Rank-biased centroids: each list gives its item at rank r the score (1 - phi) * phi^(r - 1).
+
+    score(i) = sum over lists of w * (1 - phi) * phi^(r_i - 1). It is the expected number of lists in which a user sees
+    the item, if the user goes from each item to the next with probability phi, as in rank-biased precision. Ranks as
+    in RRF: as given, or positions of the scores with equal ones sharing a rank under `ties`. An item that a list leaves
+    out gets nothing from it; an item in no list scores 0. Empty lists add nothing.
+
+    Parameters
+    ----------
+    phi : float
+        The persistence: the larger, the deeper lists count. The mean depth is 1 / (1 - phi).
+    ties : {"min", "max", "average", "dense", "ordinal"}
+        The rank that equal scores of one list share.
+
+    Notes
+    -----
+    Cost O(R) for R rows, plus the sort of lists that are not sorted by score already. Scores fall fast, so two scores
+    are equal when they agree to 1e-12 relative to themselves. Items whose scores are below 1e-30 of the best may tie:
+    those after rank 650 of a list at phi = 0.9, after rank 3,300 at 0.98. Equal to ranx's `rbc` where no list has ties;
+    ranx ranks equal scores in input order.
+
+    References
+    ----------
+    Bailey, Moffat, Scholer and Thomas, Retrieval consistency in the presence of query variations, SIGIR 2017.
+
+    Examples
+    --------
+    >>> import concordant as cc
+    >>> runs = cc.from_lists({"bm25": ["a", "b", "c"], "dense": ["b", "d"]})
+    >>> cc.RBC(phi=0.5).fit_predict(runs).score.tolist()
+    [0.5, 0.75, 0.125, 0.25]
+    """
+
+    name = "rbc"
+    tags = Tags(accepts=LISTS, cost="O(R)")
+    _relative_weights = True
+    _relative_tolerance = True
+    constraints: ClassVar[Mapping[str, Constraint]] = {"phi": number(above=0, below=1), "ties": one_of(*TIES)}
+
+    def __init__(self, *, phi: float = 0.98, ties: str = "average") -> None:
+        self.phi = phi
+        self.ties = ties
+
+    def _scores(self, preferences: Preferences) -> Floats:
+        terms = (1.0 - self.phi) * self.phi ** (preferences.ranks(self.ties) - 1.0)
+        return sum_by_slot(preferences, terms, preferences.list_weight, fine=True)
+
+
 def normalise(preferences: Preferences, norm: str, owner: str) -> tuple[Floats, Floats | None]:
     """Return the normalised score of every row, and the score of each list for absent items (None for none).
 
@@ -417,7 +519,7 @@ def normalise(preferences: Preferences, norm: str, owner: str) -> tuple[Floats, 
     ----------
     preferences : Preferences
         Scores and ratings as they are; ranks r count as scores -r.
-    norm : {"min-max", "max", "sum", "z-score", "rank", "borda", "none"}
+    norm : {"min-max", "max", "sum", "z-score", "three-sigma", "rank", "borda", "none"}
         See `CombSUM`.
     owner : str
         The method named in errors.
@@ -432,12 +534,20 @@ def normalise(preferences: Preferences, norm: str, owner: str) -> tuple[Floats, 
     if preferences.kind == "rank" and norm in ("max", "none"):
         raise KindError(
             f"{owner} with norm={norm!r} needs scores or ratings: ranks have no zero to measure from. "
-            "Use norm='min-max', 'sum', 'z-score', 'rank' or 'borda' for ranks."
+            "Use norm='min-max', 'sum', 'z-score', 'three-sigma', 'rank' or 'borda' for ranks."
         )
     value = preferences.strengths()
     if norm == "none" or preferences.n_rows == 0:
         return value, None
+    if norm == "three-sigma":
+        return three_sigma(_scaled(value, preferences.list_offsets, "z-score")), None
     return _scaled(value, preferences.list_offsets, norm), None
+
+
+def three_sigma(z: Floats, *, clip: bool = True) -> Floats:
+    """Return z-scores mapped to 0–1: three standard deviations below the mean give 0, three above it 1."""
+    out = 0.5 + z / 6.0
+    return np.clip(out, 0.0, 1.0, out=out) if clip else out
 
 
 def _scaled(value: Floats, offsets: Ints, norm: str) -> Floats:
@@ -487,11 +597,15 @@ class _Comb(Aggregator):
     def _list_weights(self, preferences: Preferences) -> Floats | None:
         return preferences.list_weight
 
+    def _normalised(self, preferences: Preferences) -> tuple[Floats, Floats | None]:
+        return normalise(preferences, self.norm, type(self).__name__)
+
     def _scores(self, preferences: Preferences) -> Floats:
-        value, absent = normalise(preferences, self.norm, type(self).__name__)
+        value, absent = self._normalised(preferences)
         weights = self._list_weights(preferences)
         score = self._combine(preferences, value, absent, weights)
-        if self.norm in _SIGNED and (value < 0).any():
+        # Negative values may cancel others, which leaves rounding errors.
+        if (value < 0).any():
             size = self._combine(preferences, np.abs(value), absent, weights)
             score = merge_ties(score, size, preferences.slots.offsets)
         # Under "borda" every list gives every item a score.
@@ -528,7 +642,7 @@ class CombSUM(_Comb):
 
     Parameters
     ----------
-    norm : {"min-max", "max", "sum", "z-score", "rank", "borda", "none"}
+    norm : {"min-max", "max", "sum", "z-score", "three-sigma", "rank", "borda", "none"}
         The normalisation of the scores s of each list. Ties keep equal values under all of them.
 
         - "min-max": (s - min) / (max - min); 1 for every item of a list whose scores are all equal.
@@ -536,6 +650,8 @@ class CombSUM(_Comb):
           scores are 0.
         - "sum": (s - min) / sum of (s - min) over the list; 1 / m for the m items of a list of equal scores.
         - "z-score": (s - mean) / standard deviation; 0 for every item of a list of equal scores.
+        - "three-sigma": 1/2 + z-score / 6, clipped to 0–1: three standard deviations below the mean give 0, three above
+          it 1; 1/2 for every item of a list of equal scores. The sum is distribution-based score fusion; see `DBSF`.
         - "rank": 1 - (p - 1) / m for position p of m, equal scores sharing their mean position.
         - "borda": 1 - (p - 1) / M with M items in the instance; an item the list leaves out gets (M - m + 1) / 2M.
         - "none": s as it is.
@@ -570,6 +686,65 @@ class CombSUM(_Comb):
 
 
 @register_method
+class DBSF(_Comb):
+    """Distribution-based score fusion: the sum of the scores, scaled by the mean and standard deviation of their list.
+
+    score(i) = sum over lists of w * (1/2 + (s_i - mean) / (6 * standard deviation)), each term clipped to 0–1. Scores
+    three standard deviations below the mean of the list become 0, three above it 1; those of a list of equal scores
+    become 1/2. An item that a list leaves out gets nothing from it; an item in no list scores 0, or shares the lowest
+    score where that is below 0. Empty lists add nothing.
+
+    Parameters
+    ----------
+    clip : bool
+        Whether scores beyond three standard deviations are clipped. They tie then within their list; without, a few
+        very high scores may outweigh the other lists.
+    ddof : {0, 1}
+        Whether the standard deviation divides by the m scores of a list (0) or by m - 1 (1).
+
+    Notes
+    -----
+    Cost O(R) for R rows. Ranks r count as scores -r. ``DBSF()`` is ``CombSUM(norm="three-sigma")``; weights learned
+    from labels: ``WeightedSum(weights="learned", norm="three-sigma")``. ``DBSF(clip=False, ddof=1)`` is Qdrant's dbsf.
+    ``DBSF(clip=False)`` has the order of LlamaIndex's dist_based_score, which takes the mean over lists, and 1 or 0 for
+    a list of equal scores. Haystack takes the largest term of an item instead of the sum.
+
+    References
+    ----------
+    Mazzeschi, Distribution-based score fusion (DBSF), a new approach to vector search ranking, 2023. The z-score as a
+    normalisation: Montague and Aslam, Relevance score normalization for metasearch, CIKM 2001.
+
+    Examples
+    --------
+    >>> import concordant as cc
+    >>> runs = cc.from_lists({"bm25": {"a": 9.0, "b": 7.0, "c": 5.0}, "dense": {"b": 0.9, "c": 0.1}})
+    >>> cc.DBSF().fit_predict(runs).score.round(3).tolist()
+    [0.704, 1.167, 0.629]
+    """
+
+    name = "dbsf"
+    # Clipping ties the highest scores of a long list.
+    tags = Tags(accepts=LISTS, cost="O(R)", faithful=False)
+    constraints: ClassVar[Mapping[str, Constraint]] = {"clip": boolean(), "ddof": one_of(0, 1)}
+
+    def __init__(self, *, clip: bool = True, ddof: int = 0) -> None:
+        self.clip = clip
+        self.ddof = ddof
+
+    def _normalised(self, preferences: Preferences) -> tuple[Floats, Floats | None]:
+        z, absent = normalise(preferences, "z-score", type(self).__name__)
+        if self.ddof:
+            lengths = preferences.list_lengths
+            z = z * np.repeat(np.sqrt((lengths - 1.0) / lengths), lengths)
+        return three_sigma(z, clip=self.clip), absent
+
+    def _combine(
+        self, preferences: Preferences, value: Floats, absent: Floats | None, weights: Floats | None
+    ) -> Floats:
+        return _total(preferences, value, absent, weights)
+
+
+@register_method
 class CombMNZ(_Comb):
     """The sum of the normalised scores of the item times the number of lists that hold it.
 
@@ -579,7 +754,7 @@ class CombMNZ(_Comb):
 
     Parameters
     ----------
-    norm : {"min-max", "max", "sum", "z-score", "rank", "borda", "none"}
+    norm : {"min-max", "max", "sum", "z-score", "three-sigma", "rank", "borda", "none"}
         The normalisation of the scores of each list; see `CombSUM`.
 
     Notes
@@ -616,7 +791,7 @@ class CombANZ(_Comb):
 
     Parameters
     ----------
-    norm : {"min-max", "max", "sum", "z-score", "rank", "borda", "none"}
+    norm : {"min-max", "max", "sum", "z-score", "three-sigma", "rank", "borda", "none"}
         The normalisation of the scores of each list; see `CombSUM`.
 
     Notes
@@ -679,7 +854,7 @@ class CombMIN(_Comb):
 
     Parameters
     ----------
-    norm : {"min-max", "max", "sum", "z-score", "rank", "borda", "none"}
+    norm : {"min-max", "max", "sum", "z-score", "three-sigma", "rank", "borda", "none"}
         The normalisation of the scores of each list; see `CombSUM`.
 
     Notes
@@ -716,7 +891,7 @@ class CombMAX(_Comb):
 
     Parameters
     ----------
-    norm : {"min-max", "max", "sum", "z-score", "rank", "borda", "none"}
+    norm : {"min-max", "max", "sum", "z-score", "three-sigma", "rank", "borda", "none"}
         The normalisation of the scores of each list; see `CombSUM`.
 
     Notes
@@ -753,7 +928,7 @@ class CombMED(_Comb):
 
     Parameters
     ----------
-    norm : {"min-max", "max", "sum", "z-score", "rank", "borda", "none"}
+    norm : {"min-max", "max", "sum", "z-score", "three-sigma", "rank", "borda", "none"}
         The normalisation of the scores of each list; see `CombSUM`.
 
     Notes
@@ -798,7 +973,7 @@ class WeightedSum(WeightedFusion, _Comb):
     weights : mapping from expert to float, or "learned", optional
         Trust in each expert; those not named weigh 1. "learned": `fit` learns it from labels as `RRF` does. Multiplied
         by the weights of the preferences.
-    norm : {"min-max", "max", "sum", "z-score", "rank", "borda", "none"}
+    norm : {"min-max", "max", "sum", "z-score", "three-sigma", "rank", "borda", "none"}
         The normalisation of the scores of each list; see `CombSUM`.
     unknown_experts : {"error", "ignore"}
         What to do with weights of experts that are not in the preferences, and with experts without a learned weight;
@@ -868,13 +1043,13 @@ class WeightedSum(WeightedFusion, _Comb):
 
     def _terms(self, preferences: Preferences) -> Floats:
         """Return the contribution of every row, relative to an absent item."""
-        value, absent = normalise(preferences, self.norm, type(self).__name__)
+        value, absent = self._normalised(preferences)
         return value if absent is None else value - np.repeat(absent, preferences.list_lengths)
 
     def _contributions(self, preferences: Preferences) -> tuple[list[str], Floats, Floats]:
         weights = self._list_weights(preferences)
         experts, out, base = by_expert(preferences, self._terms(preferences), weights)
-        _, absent = normalise(preferences, self.norm, type(self).__name__)
+        _, absent = self._normalised(preferences)
         if absent is not None:
             given = np.zeros((len(preferences), len(experts)))
             given[preferences.list_instance, preferences.list_expert] = absent if weights is None else absent * weights

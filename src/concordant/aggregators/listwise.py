@@ -27,6 +27,7 @@ from concordant.base.registry import register_method
 from concordant.data.index import Texts
 from concordant.errors import ConvergenceWarning, DataError
 from concordant.kernels.lists import list_ids
+from concordant.learning.optimisers import max_norm
 from concordant.learning.resumable import minimise
 
 if TYPE_CHECKING:
@@ -230,7 +231,7 @@ class ListwiseLinear(LinearAggregator):
         self.fit_info_.chosen.pop("passes", None)
         self.fit_info_.chosen |= {"l2": penalty}
         value, gradient = best.problem.value(found.parameters, penalty, best.problem.sorted(truth.instances))
-        self.fit_info_.objective, self.fit_info_.gradient_norm = value, float(np.abs(gradient).max(initial=0.0))
+        self.fit_info_.objective, self.fit_info_.gradient_norm = value, max_norm(gradient)
         if self.fit_info_.gradient_norm > self.tol:
             self.fit_info_.converged = False
             self._warn(

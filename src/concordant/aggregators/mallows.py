@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from copy import deepcopy
 from dataclasses import replace
 from math import lgamma
+from operator import attrgetter
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
@@ -416,7 +417,7 @@ class _EStep:
     def run(self, theta: Floats, sweeps: float) -> _EStepResult:
         """Run the E step: return the expected distances of the lists to the true rankings given θ."""
         self._blocks = self._blocks.persist(_sampled_block, self._owner, theta, sweeps, self._blocks.recomputed)
-        results = [result for result in self._blocks.map(_result_of) if result is not None]
+        results = [result for result in self._blocks.map(attrgetter("result")) if result is not None]
         observed = ObservedDistances(
             *(np.concatenate(parts, axis=1) for parts in zip(*(result.observed for result in results), strict=True))
         )
@@ -463,10 +464,6 @@ def _sampled_block(
     return _MallowsBlock(block.pools, chain_pairs, result)
 
 
-def _result_of(block: _MallowsBlock) -> _EStepResult | None:
-    return block.result
-
-
 def _state_of(block: _MallowsBlock) -> State:
     return chain_states([block.chain_pairs[pool.name] for pool in block.pools if pool.name in block.chain_pairs])
 
@@ -479,10 +476,6 @@ def _restored_block(block: _MallowsBlock, known: State, owner: ExtendedMallows) 
         sampled_pools, [owner._stream(pool) for pool in sampled_pools], owner.moves == "swap", known
     )
     return _MallowsBlock(pools, {chains.pool.name: chains for chains in restored}, None)
-
-
-def _pools_of(block: _MallowsBlock) -> list[PooledLists]:
-    return block.pools
 
 
 @register_method
@@ -662,7 +655,7 @@ class ExtendedMallows(Aggregator):
         experts = preferences.experts.tolist()
         start = self._starting_theta(experts)
         e_step = _EStep(self, blocks, np.array([e in (self.ranking_prior or ()) for e in experts], dtype=np.bool_))
-        pools = None if isinstance(preferences, Blocks) else next(blocks.map(_pools_of))
+        pools = None if isinstance(preferences, Blocks) else next(blocks.map(attrgetter("pools")))
 
         def learn(theta: Floats) -> Floats:
             if self.e_step == "oracle" and labels is not None and pools is not None:

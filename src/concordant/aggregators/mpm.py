@@ -8,6 +8,7 @@ root.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from operator import attrgetter
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -36,7 +37,7 @@ from concordant.errors import (
 )
 from concordant.execution import InMemory, Shards, map_instances, report_progress
 from concordant.execution.blocks import Blocks
-from concordant.inference.experts import check_known
+from concordant.inference.experts import learned_adherence
 from concordant.inference.uncertainty import (
     Clusters,
     ScoreCovariance,
@@ -332,12 +333,12 @@ class MPM(Aggregator):
     def _fit(
         self, preferences: Any, labels: Labels | None, validation: Any, features: Features | None
     ) -> NetCounts | None:
-        from concordant.aggregators._mpm_fit import AdherenceBlock, PreferenceSummary, block_of, summary_of
+        from concordant.aggregators._mpm_fit import AdherenceBlock, PreferenceSummary, block_of
 
         if isinstance(preferences, Blocks):
             if self.learns():
                 blocks = preferences.shards.persist(block_of, self)
-                self._learn_adherence(preferences, list(blocks.map(summary_of)), lambda: blocks)
+                self._learn_adherence(preferences, list(blocks.map(attrgetter("summary"))), lambda: blocks)
             return None
         counts = net_counts(preferences, self.transform, bool(self.variances))
         kind = self._interval_kind(counts.named)
@@ -381,7 +382,7 @@ class MPM(Aggregator):
         n_preferences = sum((s.n_preferences for s in summaries), np.zeros(len(self.experts_)))
         how: dict[str, Any] = {"report": report_progress, "checkpoint": StepCheckpoint(self, [votes])}
         if self.optimizer == "gd":
-            (packed,) = blocks().map(_mpm_fit.packed_of)
+            (packed,) = blocks().map(attrgetter("profile.packed"))
             found = _mpm_fit.gradient_ascent(packed, self.adherence_, self.max_iter, learning=True, **how)[0]
         else:
             weight = n_informative if self.instance_weights == "equal" else float(n_preferences.sum())
@@ -504,9 +505,7 @@ class MPM(Aggregator):
             raise NotFittedError.of(type(self).__name__)
         if used == "none" or not counts.named:
             return np.ones(len(counts.expert))
-        known = dict(zip(self.experts_, self.adherence_.tolist(), strict=True))
-        check_known(counts.votes, known, type(self).__name__, self.unknown_experts)
-        return np.array([known.get(name, 0.0) for name in counts.votes.experts] or [0.0])[counts.expert]
+        return learned_adherence(self, counts.votes)[counts.expert]
 
     def _solve(self, counts: NetCounts, groups: _AdherenceGroups) -> _ScoreEstimate:
         """Return the scores of every instance."""
@@ -701,7 +700,7 @@ def label_agreement(votes: Votes, label: Floats) -> tuple[Floats, Ints]:
         offsets = offsets_of(np.bincount(votes.row_list[rows], minlength=votes.n_lists))
         alike, against = order_agreement(-votes.strengths()[rows], label[votes.slot[rows]], offsets)
     else:
-        codes = np.zeros(0, dtype=np.int32) if votes.expert is None else votes.expert
+        codes = votes.row_expert
         key = votes.slots.instance[votes.left].astype(np.int64) * votes.n_experts + codes
         lists, which = np.unique(key, return_inverse=True)
         expert, weight = lists % max(votes.n_experts, 1), np.ones(len(lists))

@@ -31,7 +31,6 @@ from concordant.errors import (
     DataError,
     IdentifiabilityWarning,
     NoFiniteEstimateError,
-    NotFittedError,
     ParameterError,
     Setting,
     UncertaintyWarning,
@@ -39,7 +38,7 @@ from concordant.errors import (
 )
 from concordant.execution import InMemory, Shards, report_progress, without_progress
 from concordant.execution.blocks import Blocks
-from concordant.inference.experts import check_known
+from concordant.inference.experts import learned_adherence
 from concordant.inference.uncertainty import (
     WEAK_PRIOR,
     Clusters,
@@ -270,7 +269,7 @@ class PlackettLuce(Aggregator):
 
     def _estimate(self, data: _RankingData, checkpoint: Checkpointer = NO_CHECKPOINT) -> _FittedModels:
         """Maximise the likelihood of every instance; store the fit information and warn of problems."""
-        models = [self._likelihood(data, n) for n in range(data.n_instances)]
+        models = [self._likelihood(data, n) for n in range(len(data.counts))]
         if self.prior == 0 and self.optimizer != "gd":
             _check_existence(data, models)
         starts = [np.zeros(model.size) for model in models]
@@ -293,7 +292,7 @@ class PlackettLuce(Aggregator):
         """Warn of instances whose scores have not converged or are not identified by the lists."""
         self._warn_unidentified([_Identifiability.of(estimate.data)])
         if self.optimizer != "gd":
-            self._warn_convergence([_Convergence.of(estimate.models, estimate.optima)], estimate.data.instances)
+            self._warn_convergence([_Convergence.of(estimate.models, estimate.optima)], estimate.data.slots.instances)
 
     def _warn_convergence(self, parts: Sequence[_Convergence], names: Texts) -> None:
         """Warn where scores have not converged, or are stationary but no maximum; `names` are all instances."""
@@ -366,13 +365,13 @@ class PlackettLuce(Aggregator):
     def _slot_scores(self, estimate: _FittedModels) -> Floats:
         """Return a score for every slot: mean 0 over the items compared, the prior's mode for the others."""
         data = estimate.data
-        out = np.zeros(int(data.slot_offsets[-1]))
+        out = np.zeros(int(data.slots.offsets[-1]))
         out[data.compared] = np.concatenate([np.zeros(0), *(f.score - _mean(f.score) for f in estimate.optima)])
         if isinstance(self.prior, (tuple, list)) and not data.compared.all():
             mode = np.log((self.prior[1] - 1.0) / self.prior[2])
             shift = np.array([_mean(f.score) if len(f.score) else mode for f in estimate.optima])
             silent = ~data.compared
-            out[silent] = mode - np.repeat(shift, np.diff(data.slot_offsets))[silent]
+            out[silent] = mode - np.repeat(shift, np.diff(data.slots.offsets))[silent]
         return out
 
     # Adherence.
@@ -381,12 +380,7 @@ class PlackettLuce(Aggregator):
         """Return the learned adherence of every list's expert, NaN for experts to be left out."""
         if not self.adherence:
             return None
-        if "adherence_" not in self.__dict__:
-            raise NotFittedError.of("PlackettLuce")
-        learned = dict(zip(self.experts_, self.adherence_.tolist(), strict=True))
-        check_known(votes, learned, type(self).__name__, self.unknown_experts)
-        by_expert = np.array([learned.get(e, np.nan) for e in votes.experts])
-        return by_expert[votes.list_expert]
+        return learned_adherence(self, votes, absent=np.nan)[votes.list_expert]
 
     def _learn_adherence(self, votes: Preferences | Blocks, checkpoint: Checkpointer) -> _FittedModels | None:
         """Learn the adherence over blocks; where `votes` are in memory, return the estimate that goes with it."""
@@ -411,12 +405,12 @@ class PlackettLuce(Aggregator):
         self._warn_convergence(learner.gather(_convergence_of), votes.instances)
         if data is None:
             return None
-        (learned,) = learner.gather(_identity)
+        (learned,) = learner.blocks
         return _FittedModels(data, learned.models, learned.optima)
 
     def _block(self, data: _RankingData, votes: Preferences) -> tuple[PlackettLuceBlock, _ChoiceSummary]:
         """Return the block to learn adherence from, and its summary."""
-        models = [self._likelihood(data, n) for n in range(data.n_instances)]
+        models = [self._likelihood(data, n) for n in range(len(data.counts))]
         expert = votes.list_expert[data.source].astype(np.int64)
         choices = data.rankings.weight * data.list_choices
         summary = _ChoiceSummary(
@@ -464,7 +458,7 @@ class PlackettLuce(Aggregator):
             return None
         if self.uncertainty != "auto":
             return self.uncertainty
-        sizes = np.diff(estimate.data.slot_offsets).astype(np.float64)
+        sizes = np.diff(estimate.data.slots.offsets).astype(np.float64)
         cells = float((sizes * sizes).sum())
         if cells <= _MOST_ITEMS**2:
             return "sandwich"
@@ -507,7 +501,7 @@ class PlackettLuce(Aggregator):
                 total = model.likelihood_gradient(optimum.score)
                 made["clusters"] = Clusters(tables.gradients, own, tables.squares, clusters[n], total)
             if how == "bootstrap":
-                rng = instance_stream(self.random_state, data.instances[n])
+                rng = instance_stream(self.random_state, data.slots.instances[n])
                 made["repeated"] = self._bootstrap_covariance(model, optimum, rng)
             return made
 
@@ -655,18 +649,6 @@ class _RankingData:
             choices.astype(np.float64),
         )
 
-    @property
-    def instances(self) -> Texts:
-        return self.slots.instances
-
-    @property
-    def items(self) -> Texts:
-        return self.slots.items
-
-    @property
-    def slot_offsets(self) -> Ints:
-        return self.slots.offsets
-
     def links(self) -> tuple[Ints, Ints]:
         """Return pairs of slots that span the graph of compared items: neighbours in lists, and all items of rests."""
         every = self.rankings
@@ -677,24 +659,20 @@ class _RankingData:
         inside = np.ones(max(len(slot) - 1, 0), dtype=np.bool_)
         inside[every.offsets[1:-1] - 1] = False
         # A list with a rest compares all items of its instance.
-        instance = np.repeat(np.arange(self.n_instances), np.diff(self.list_starts))
-        whole = np.bincount(instance[every.form == 2], minlength=self.n_instances) > 0
+        instance = np.repeat(np.arange(len(self.counts)), np.diff(self.list_starts))
+        whole = np.bincount(instance[every.form == 2], minlength=len(self.counts)) > 0
         chain = whole[self.slots.instance[where]]
         chain = chain[:-1] & chain[1:] & (np.diff(self.slots.instance[where]) == 0)
         one = np.concatenate([slot[:-1][inside], where[:-1][chain]])
         return one, np.concatenate([slot[1:][inside], where[1:][chain]])
 
-    @property
-    def n_instances(self) -> int:
-        return len(self.counts)
-
     def n_items(self, n: int) -> int:
         """Return the number of items of an instance, compared or not."""
-        return int(self.slot_offsets[n + 1] - self.slot_offsets[n])
+        return int(self.slots.offsets[n + 1] - self.slots.offsets[n])
 
     def places(self, n: int) -> Ints:
         """Return the indices of the compared items of an instance."""
-        return np.flatnonzero(self.compared[self.slot_offsets[n] : self.slot_offsets[n + 1]])
+        return np.flatnonzero(self.compared[self.slots.offsets[n] : self.slots.offsets[n + 1]])
 
     def instance_rankings(self, n: int) -> Rankings:
         """Return the rankings of one instance; equal lists are merged where there are many."""
@@ -731,7 +709,7 @@ def _best_first(votes: Preferences, key: Floats, method: PlackettLuce) -> Ints |
         inner = votes.list_offsets[1:-1]
         falls[inner - 1] = False
         return lists.order_lists(key, votes.list_offsets) if falls.any() else None
-    from concordant.kernels.splitmix64 import scrambled
+    from concordant.kernels.splitmix64 import hashed
 
     # A hash for each row that depends only on the seed and the three ids.
     slots = np.unique(votes.slot)
@@ -739,8 +717,8 @@ def _best_first(votes: Preferences, key: Floats, method: PlackettLuce) -> Ints |
     item[slots] = [id_hash(votes.items[s]) for s in slots.tolist()]
     expert = np.array([id_hash(e) for e in votes.experts], dtype=np.uint64)
     instance = np.array([id_hash(q) for q in votes.instances], dtype=np.uint64)
-    mixed = scrambled(instance[votes.slots.instance[votes.slot]] + np.uint64(method.random_state))
-    mixed = scrambled(scrambled(mixed ^ expert[votes.row_expert]) ^ item[votes.slot])
+    mixed = hashed(instance[votes.slots.instance[votes.slot]] + np.uint64(method.random_state))
+    mixed = hashed(hashed(mixed ^ expert[votes.row_expert]) ^ item[votes.slot])
     return np.lexsort((mixed, key, votes.row_list))
 
 
@@ -852,10 +830,6 @@ def _convergence_of(block: PlackettLuceBlock) -> _Convergence:
     return _Convergence.of(block.models, block.optima)
 
 
-def _identity(block: PlackettLuceBlock) -> PlackettLuceBlock:
-    return block
-
-
 def _check_existence(data: _RankingData, models: Sequence[PenalisedLikelihood]) -> None:
     """Raise NoFiniteEstimateError, naming the items, where scores have no finite maximum."""
     from concordant.kernels.plackett_luce_lists import separation
@@ -868,7 +842,7 @@ def _check_existence(data: _RankingData, models: Sequence[PenalisedLikelihood]) 
     if not infinite:
         return
     n = infinite[0]
-    items = data.items[int(data.slot_offsets[n]) : int(data.slot_offsets[n + 1])]
+    items = data.slots.items[int(data.slots.offsets[n]) : int(data.slots.offsets[n + 1])]
     places = data.places(n)
     separated = separation(models[n].rankings, models[n].size)
     reasons = []
@@ -895,7 +869,7 @@ def _check_existence(data: _RankingData, models: Sequence[PenalisedLikelihood]) 
             ]
     more = f" (and in {len(infinite) - 1} more instances)" if len(infinite) > 1 else ""
     raise NoFiniteEstimateError(
-        f"no finite Plackett-Luce estimate: {'; '.join(reasons[:5])} in instance {data.instances[n]!r}{more}. "
+        f"no finite Plackett-Luce estimate: {'; '.join(reasons[:5])} in instance {data.slots.instances[n]!r}{more}. "
         "Set prior=0.1, or leave them out."
     )
 

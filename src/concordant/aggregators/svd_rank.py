@@ -26,13 +26,12 @@ from concordant.base.contract import Aggregator, Tags, Votes
 from concordant.base.params import Constraint, Within, boolean, integer, metric_name, number, one_of, optional, seed
 from concordant.base.registry import register_method
 from concordant.errors import DataError, DataShiftWarning, NotFittedError
-from concordant.features.expert_features import SHARED, WeightBlocks, has_votes
+from concordant.features.expert_features import SHARED, WeightBlocks, has_votes, weight_blocks
 from concordant.features.svd_features import (
     STRENGTHS,
     SingularTriples,
     dense_triples,
     singular_triples,
-    svd_weight_blocks,
     triple_rows,
     triple_terms,
 )
@@ -422,7 +421,7 @@ class SVDRank(Aggregator):
         self.training_ = trained_on.record()
 
     def _blocks_to_learn(self, votes: Votes) -> WeightBlocks:
-        blocks = svd_weight_blocks(votes, self.weights, self.min_lists, self.min_rows)
+        blocks = weight_blocks(votes, self.weights, self.min_lists, self.min_rows)
         if len(set(blocks.names)) < len(blocks.names):
             raise DataError(
                 f"an expert is called {SHARED!r}, which is the name of the weights that experts share. Rename it."

@@ -78,7 +78,9 @@ class SVP(Aggregator):
         Pairs that fewer lists (by weight) or outcomes compare count as unknown. 1 takes all.
     average : bool
         Divide every margin by the weight of its lists, or by its number of outcomes: a margin is then a mean, as in the
-        paper. With False it is a sum, so that pairs that many experts compare count more.
+        paper. A pair that one list compares then counts as much as a pair that all compare; where many pairs are such,
+        set `min_comparisons=2` or `average=False`. With False it is a sum, so that pairs that many experts compare
+        count more.
     max_iter, tol
         When to stop. An estimate that has not converged is kept, with a warning.
 
@@ -174,7 +176,7 @@ class SVP(Aggregator):
     def _of_outcomes(self, comparisons: Comparisons) -> Any:
         """Return a function from an instance to its wins minus losses."""
         c = comparisons.collapse()
-        met = c.n_left + c.n_right + c.n_ties
+        met = c.outcomes
         margin = c.n_left - c.n_right
         if self.average:
             margin = margin / np.where(met > 0, met, 1.0)

@@ -18,10 +18,10 @@ from concordant.base.contract import Aggregator, Tags
 from concordant.base.params import Constraint, Within, integer, number, one_of, optional
 from concordant.base.registry import register_method
 from concordant.data.preferences import Preferences
-from concordant.errors import IdentifiabilityWarning, NotFittedError, listing
+from concordant.errors import IdentifiabilityWarning, listing
 from concordant.execution import report_progress
 from concordant.execution.blocks import shards_of
-from concordant.inference.experts import check_known
+from concordant.inference.experts import learned_adherence
 from concordant.kernels.cells import cell_blocks
 from concordant.kernels.ratios import ratio
 
@@ -256,7 +256,7 @@ class ULARA(Aggregator):
 
     def _shares(self, p: Preferences) -> Floats:
         """Return the weight of every list, those of an instance adding up to 1."""
-        weights = p.weights * self._learned(p)[p.list_expert]
+        weights = p.weights * learned_adherence(self, p)[p.list_expert]
         total = sum_by_instance(p, weights, None)
         # Where all experts of an instance have weight 0 they count alike.
         untrusted = (total == 0)[p.list_instance]
@@ -264,14 +264,6 @@ class ULARA(Aggregator):
             weights = np.where(untrusted, p.weights, weights)
             total = sum_by_instance(p, weights, None)
         return weights / np.where(total > 0, total, 1.0)[p.list_instance]
-
-    def _learned(self, p: Preferences) -> Floats:
-        """Return the weight of every expert of the preferences; unknown ones weigh 0, or are an error."""
-        if "adherence_" not in self.__dict__:
-            raise NotFittedError.of(type(self).__name__)
-        known = dict(zip(self.experts_, self.adherence_.tolist(), strict=True))
-        check_known(p, known, type(self).__name__, self.unknown_experts)
-        return np.array([known.get(e, 0.0) for e in p.experts], dtype=np.float64)
 
 
 class _Sums(NamedTuple):

@@ -7,7 +7,7 @@ into scores in one hook, `_scores`. Checks, names, times and saving are done her
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from time import perf_counter
@@ -43,8 +43,8 @@ if TYPE_CHECKING:
 
     import polars as pl
 
+    from concordant.data.explanation import Explanation
     from concordant.data.labels import Labels
-    from concordant.inference.explanation import Explanation
 
 __all__ = ["Aggregator", "FitInfo", "Tags"]
 
@@ -377,7 +377,7 @@ class Aggregator:
         instance : str, optional
             Which instance; needed where there are several.
         """
-        from concordant.inference.explanation import explain
+        from concordant.data.explanation import explain
 
         votes = self._checked(preferences)
         self._warn_of_shift(votes)
@@ -566,6 +566,30 @@ class Aggregator:
     def _scores(self, preferences: Any) -> Floats:
         """Return one score per slot, larger is better."""
         raise TypeError(f"{type(self).__name__} must define _scores")
+
+    def _position_tables(
+        self,
+        names: Sequence[str],
+        lengths: Sequence[int],
+        weights: Sequence[float] | None,
+        n_items: Callable[[], int],
+    ) -> tuple[Sequence[Sequence[float]], float] | None:
+        """Return what every list of one instance adds to its items by their positions, and a constant to add.
+
+        A table may be longer than its list. Terms are on a grid on which sums are exact, so that sums in any order have
+        the bits of `_scores`. Return None if the scores are no such sums, or anything about the lists asks for a check
+        or a warning: the ordinary path then scores them.
+
+        Parameters
+        ----------
+        names, lengths
+            The experts, each with one list without ties, and the lengths of the lists.
+        weights
+            The weights of the lists, None if all are 1.
+        n_items
+            Returns the number of different items.
+        """
+        return None
 
     def _reset(self) -> None:
         """Delete everything that an earlier fit learned."""

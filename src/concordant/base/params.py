@@ -90,9 +90,11 @@ def _is_real(value: Any) -> bool:
         return False
 
 
-def number(*, above: float | None = None, least: float | None = None, most: float | None = None) -> Constraint:
-    """Return the constraint for a finite number within bounds (`above` excludes its bound)."""
-    bounds = ((">", above), (">=", least), ("<=", most))
+def number(
+    *, above: float | None = None, least: float | None = None, most: float | None = None, below: float | None = None
+) -> Constraint:
+    """Return the constraint for a finite number within bounds (`above` and `below` exclude their bound)."""
+    bounds = ((">", above), (">=", least), ("<=", most), ("<", below))
     words = [f"{sign} {bound:g}" for sign, bound in bounds if bound is not None]
 
     def test(value: Any) -> bool:
@@ -101,6 +103,7 @@ def number(*, above: float | None = None, least: float | None = None, most: floa
             and (above is None or value > above)
             and (least is None or value >= least)
             and (most is None or value <= most)
+            and (below is None or value < below)
         )
 
     return Constraint(" ".join(["a number", " and ".join(words)]).strip(), test)
@@ -174,7 +177,7 @@ def optional(constraint: Constraint) -> Constraint:
 # Parameters of all models with intervals.
 INTERVALS: dict[str, Constraint] = {
     "uncertainty": one_of("auto", "information", "sandwich", "bootstrap", "none"),
-    "level": Constraint("a number > 0 and < 1", lambda v: number(above=0, most=1).test(v) and v < 1),
+    "level": number(above=0, below=1),
     "rank_ranges": one_of("marginal", "simultaneous"),
     "n_bootstrap": integer(least=2),
     "random_state": seed(),

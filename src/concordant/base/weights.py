@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from concordant.data.comparisons import Comparisons
 from concordant.data.preferences import Preferences
 from concordant.errors import DataError, Setting, listing
 
-__all__ = ["list_weights", "usable_weights"]
+__all__ = ["are_usual", "list_weights", "usable_weights"]
 
 Votes = Preferences | Comparisons
 
@@ -28,6 +28,12 @@ def _within(column: Floats, least: float, most: float) -> bool:
     if len(column) == 0 or (column.min() >= least and column.max() <= most):
         return True
     return bool(((column == 0) | ((column >= least) & (column <= most))).all())
+
+
+def are_usual(weights: Sequence[float], *, relative: bool) -> bool:
+    """Return whether `usable_weights` would neither scale nor refuse these weights."""
+    least, most = (_LIGHTEST, _HEAVIEST) if relative else (_FEWEST, _MOST)
+    return all(w == 0 or least <= w <= most for w in weights)
 
 
 def usable_weights(votes: Votes, owner: str, *, relative: bool) -> Votes:

@@ -40,8 +40,8 @@ def _plugins() -> dict[str, Any]:
     return {e.name: e for e in entry_points(group=PLUGINS) if e.name not in COMMANDS}
 
 
-class _TextAsGiven:
-    """The conversion of one parameter: text stays as it is, anything else is left to Typer.
+class _AsGiven:
+    """The conversion of one parameter: a value that has the right type already stays, any other is left to Typer.
 
     Typer converts every parameter through pydantic, also those that are not given; to import it takes longer than many
     commands run.
@@ -54,7 +54,7 @@ class _TextAsGiven:
             return () if several else None
         annotation, info = param.type_descriptor.annotation, param.type_descriptor.parameter_info
         if getattr(info, "parser", None) is None:
-            if annotation is str and type(value) is str:
+            if annotation is type(value):
                 return value
             if annotation == list[str] and several and isinstance(value, (list, tuple)):
                 return list(value)
@@ -66,7 +66,7 @@ def _convert_lightly(parameters: list[Any]) -> None:
     """Give parameters the conversion above; a Typer that converts by other means is left alone."""
     for parameter in parameters:
         if hasattr(parameter, "_runtime_param") and hasattr(parameter, "type_descriptor"):
-            parameter._runtime_param = _TextAsGiven()
+            parameter._runtime_param = _AsGiven()
 
 
 class Command(TyperCommand):

@@ -147,7 +147,9 @@ def parse_size(text: str, option: str) -> int:
     return int(float(found[1]) * _UNITS[found[2]])
 
 
-def check_share(share: float | None, option: str = "--validation-part") -> None:
+def check_share(share: float | None) -> None:
     """Raise a usage error unless a share can be held out."""
     if share is not None and not 0 < share < 1:
-        raise typer.BadParameter(f"must be a number between 0 and 1. Got {share:g} instead.", param_hint=option)
+        raise typer.BadParameter(
+            f"must be a number between 0 and 1. Got {share:g} instead.", param_hint="--validation-part"
+        )

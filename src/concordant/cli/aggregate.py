@@ -71,6 +71,10 @@ def command(
         int | None,
         typer.Option("--top", metavar="K", min=1, help="Keep the K best of each instance. A TREC run keeps 1000."),
     ] = None,
+    tag: Annotated[
+        str | None,
+        typer.Option("--tag", metavar="NAME", help="The tag of a TREC run, its name. Default: the method."),
+    ] = None,
     break_ties: Annotated[
         bool,
         typer.Option(
@@ -129,7 +133,7 @@ def command(
         needs_all = written is None or experts_table is not None or features is not None or instance is not None
         in_blocks = not needs_all and _goes_in_blocks(chosen, trust, model)
         _check_block_options(in_blocks, reading, checkpoint, workers)
-        form = _Form(to, top, break_ties, quote_formulas)
+        form = _Form(to, top, tag, break_ties, quote_formulas)
         with workers.connected() as remote:
             found: Source | Blocks
             collapse = not (needs_experts or remote or checkpoint) and _can_collapse(session, chosen, inputs, reading)
@@ -163,6 +167,7 @@ class _Form:
 
     to: str | None
     top: int | None
+    tag: str | None
     break_ties: bool
     quote_formulas: bool
 
@@ -176,16 +181,17 @@ class _Form:
             if source is not None and not source.is_runs:
                 raise
             to = "trec"
-        if self.break_ties and to != "trec":
-            raise ParameterError(f"--break-ties is for TREC runs; {output} is written as {to}.")
+        for option, given in (("--break-ties", self.break_ties), ("--tag", self.tag is not None)):
+            if given and to != "trec":
+                raise ParameterError(f"{option} is for TREC runs; {output} is written as {to}.")
         return replace(self, to=to)
 
-    def options(self, tag: str) -> dict[str, Any]:
-        """Return the options of the writer."""
+    def options(self, method: str) -> dict[str, Any]:
+        """Return the options of the writer; a run is named after its method unless it has a tag."""
         from concordant.io.table_writers import SPREADSHEETS
 
         if self.to == "trec":
-            return {"tag": tag, "break_ties": self.break_ties}
+            return {"tag": self.tag or method, "break_ties": self.break_ties}
         return {"quote_formulas": self.quote_formulas} if self.to in SPREADSHEETS else {}
 
     def told(self, output: str, method: str, n_instances: int) -> str:
@@ -326,10 +332,10 @@ def _method(name: str, params: dict[str, Any], model: str | None) -> Aggregator:
     return make_method(name, params)
 
 
-def _write(session: Session, consensus: Consensus, output: str, form: _Form, tag: str) -> None:
+def _write(session: Session, consensus: Consensus, output: str, form: _Form, method: str) -> None:
     from concordant.io.write import write
 
-    options = form.options(tag)
+    options = form.options(method)
     if form.to == "trec":
         options["top"] = form.top or _RUN_DEPTH
     elif form.top is not None:
@@ -337,7 +343,7 @@ def _write(session: Session, consensus: Consensus, output: str, form: _Form, tag
     with session.progress(f"writing {output}"):
         write(consensus, output, form.to, **options)
     session.results = {"output": output, "format": form.to, "instances": len(consensus), "items": consensus.n_slots}
-    session.note(form.told(output, tag, len(consensus)))
+    session.note(form.told(output, method, len(consensus)))
 
 
 def _write_blocks(

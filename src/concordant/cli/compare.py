@@ -1,4 +1,4 @@
-"""`concordant compare`: evaluates several methods on one input, and tests them against a baseline."""
+"""`concordant compare`: evaluates several methods or runs, and tests them against a baseline or in all pairs."""
 
 from __future__ import annotations
 
@@ -71,8 +71,8 @@ def command(
             "--methods",
             "-m",
             metavar="M,...",
-            help="Methods, such as rrf,crf,'rrf(k=10)'; or a group: heuristics, all. Default: "
-            f"{_DEFAULT_METHODS}; for features {_DEFAULT_RANKERS}.",
+            help="Methods, such as rrf,crf,'rrf(k=10)'; or a group: heuristics, all. Default: TREC runs are compared "
+            f"themselves; for other input {_DEFAULT_METHODS}; for features {_DEFAULT_RANKERS}.",
         ),
     ] = None,
     features: Features = None,
@@ -89,9 +89,13 @@ def command(
         typer.Option(
             "--baseline",
             metavar="NAME",
-            help="The method that the others are tested against. Default: the first, for a group rrf.",
+            help="The method that the others are tested against. Default: the first, for a group rrf; none for runs.",
         ),
     ] = None,
+    all_pairs: Annotated[
+        bool,
+        typer.Option("--all-pairs", help="Test every row against every other. Default for runs without --methods."),
+    ] = False,
     folds: Annotated[
         str | None,
         typer.Option(
@@ -127,12 +131,17 @@ def command(
     reading: Reading,
     common: Common,
 ) -> None:
-    """Compare methods on labelled data, with significance tests. A LETOR folder has its own labels and folds."""
+    """Compare runs, or methods that fuse them, on labelled data, with significance tests.
+
+    A LETOR folder has its own labels and folds.
+    """
     check_choice(convention, CONVENTIONS, "--convention")
     _check_folds(folds)
     check_share(validation_part)
     if markdown and latex:
         raise typer.BadParameter("choose one of the two.", param_hint="--markdown / --latex")
+    if all_pairs and baseline is not None:
+        raise typer.BadParameter("choose one of the two.", param_hint="--all-pairs / --baseline")
     from concordant.metrics.comparison import TESTS, compare
 
     wanted_tests = split_names(tests)
@@ -161,7 +170,10 @@ def command(
         rules = convention or source.convention
         names = names or [str(m) for m in parse_metrics(_DEFAULT_METRICS.get(rules, _OTHER_METRICS))]
         key = sorting_metric(sort, names)
-        if specs is None:
+        runs_alone = specs is None and not experts and features is None and source.is_runs
+        if runs_alone and trust:
+            raise ParameterError("--weights changes how lists are fused; name --methods, or leave it out.")
+        if specs is None and not runs_alone:
             session.params["methods"] = _DEFAULT_RANKERS if source.is_features else _DEFAULT_METHODS
             chosen = [_create(spec) for spec in parse_methods(session.params["methods"])]
         learns = any(c.method.needs_labels() for c in chosen)
@@ -173,13 +185,15 @@ def command(
             plan = plan._replace(features=read_features_beside(session, features, [votes_of(source)])[0])
         task = _Task(plan, names, rules, rel, trust, seeds, validation_part)
         session.params |= {"metrics": names, "convention": rules, "folds": len(plan.parts) if plan.folded else None}
-        evaluations, left_out = _run(session, task, chosen, experts, strict=not group)
-        base = _baseline(baseline, evaluations, group=group)
+        evaluations, left_out = _run(session, task, chosen, experts or runs_alone, strict=not group)
+        pairs = all_pairs or (runs_alone and baseline is None)
+        base = None if pairs else _baseline(baseline, evaluations, group=group)
         order = list(evaluations)
         if key is not None:
             order.sort(key=lambda name: -evaluations[name].mean[key])
         with session.progress("testing differences"):
-            table = compare({name: evaluations[name] for name in order}, baseline=base, tests=wanted_tests)
+            ordered = {name: evaluations[name] for name in order}
+            table = compare(ordered, baseline=base, all_pairs=pairs, tests=wanted_tests)
         form = "markdown" if markdown else "latex" if latex else "text"
         about = task.words(evaluations)
         if features is not None:
@@ -350,7 +364,7 @@ def _run(
     evaluations: dict[str, Evaluation] = {}
     left_out: dict[str, str] = {}
     session.fit_info = {}
-    with session.progress("comparing", len(chosen)) as bar:
+    with session.progress("comparing", max(len(chosen), 1)) as bar:
         for label, method in chosen:
             bar.update(label)
             session.setting = f"{method.name}({{name}}={{value}})"
@@ -370,7 +384,11 @@ def _run(
                 left_out[label] = reason
             bar.update(advance=1)
     if experts:
-        evaluations |= _evaluate_experts(task)
+        found_experts = _evaluate_experts(task)
+        # Beside methods, experts say what they are; runs alone have their own names.
+        evaluations |= {f"expert {e}" if chosen else e: value for e, value in found_experts.items()}
+    if not evaluations and not chosen:
+        raise DataError("the input ranks nothing, so that there is nothing to compare.")
     if not evaluations:
         reasons = "; ".join(f"{label}: {reason}" for label, reason in left_out.items())
         able = ""
@@ -432,7 +450,7 @@ def _evaluate_experts(task: _Task) -> dict[str, Evaluation]:
         evaluate_experts_by_fold(parts, **settings) if task.plan.folded else evaluate_experts(*parts[0], **settings)
     )
     measured.warn(len(measured.found) + len(measured.silent))
-    return {f"expert {name}": evaluation for name, evaluation in measured.found.items()}
+    return measured.found
 
 
 def _baseline(name: str | None, evaluations: dict[str, Evaluation], *, group: bool) -> str:
@@ -459,7 +477,7 @@ def _show(
         "baseline": table.baseline,
         "instances": len(table.evaluations[table.methods[0]]),
         "methods": [_record(name, table.evaluations[name]) for name in table.methods],
-        "tests": table.to_frame().to_dicts() if table.baseline is not None else [],
+        "tests": table.to_frame().to_dicts() if table.adjusted else [],
         "left_out": left_out,
         "about": about,
     }

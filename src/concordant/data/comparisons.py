@@ -5,16 +5,23 @@ A tie is stored as a tie, never as half a win; each model decides what a tie is 
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
-from numbers import Real
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from concordant.arrays import Codes, Floats, Ints
-from concordant.data.container import Container, as_values, counted, describe, frame_of, readonly, same
+from concordant.data.container import (
+    ExpertContainer,
+    as_values,
+    checked_weight,
+    counted,
+    describe,
+    frame_of,
+    readonly,
+    same,
+)
 from concordant.data.index import Slots, Texts, as_ids, code_experts, code_slots, freeze
 from concordant.errors import DataError, listing, quote
 from concordant.kernels import lists
@@ -25,7 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["Comparisons"]
 
 
-class Comparisons(Container):
+class Comparisons(ExpertContainer):
     """Outcomes of pairs of items, by expert where experts are known.
 
     Parameters
@@ -54,7 +61,6 @@ class Comparisons(Container):
     Comparisons: 1 instance, 3 items, 2 rows with 7 outcomes (2 ties)
     """
 
-    experts: Texts
     expert: Codes | None
     left: Codes
     right: Codes
@@ -177,9 +183,14 @@ class Comparisons(Container):
         return len(self.left)
 
     @property
-    def n_experts(self) -> int:
-        """How many experts are known; 0 when nobody is named."""
-        return len(self.experts)
+    def outcomes(self) -> Floats:
+        """How many outcomes every row counts."""
+        return self.n_left + self.n_right + self.n_ties
+
+    @property
+    def row_expert(self) -> Codes:
+        """The expert code of every row; empty when nobody is named."""
+        return np.zeros(0, dtype=np.int32) if self.expert is None else self.expert
 
     @cached_property
     def row_starts(self) -> Ints:
@@ -251,20 +262,12 @@ class Comparisons(Container):
 
     def select_experts(self, experts: Sequence[Any]) -> Self:
         """Return the comparisons made by these experts only, in this order of the vocabulary; all items stay known."""
-        wanted = as_ids(experts, "expert")
-        codes = self.experts.codes
-        unknown = [e for e in wanted if e not in codes]
-        if unknown:
-            raise DataError(f"no such experts: {listing(unknown)}. Known: {listing(self.experts.tolist(), 20)}.")
-        if len(set(wanted)) < len(wanted):
-            raise DataError(f"an expert is named twice: {listing(wanted)}.")
-        new = np.full(self.n_experts, -1, dtype=np.int32)
-        new[[codes[e] for e in wanted]] = np.arange(len(wanted))
-        expert = np.zeros(0, dtype=np.int32) if self.expert is None else new[self.expert]
+        wanted, new = self._selected(experts)
+        expert = new[self.row_expert]
         rows = np.flatnonzero(expert >= 0)
         return self.from_codes(
             self.slots,
-            Texts(wanted),
+            wanted,
             expert[rows],
             self.left[rows],
             self.right[rows],
@@ -296,9 +299,7 @@ class Comparisons(Container):
             if str(expert) not in codes:
                 known = listing(self.experts.tolist(), 20) if codes else "none, the comparisons name no experts"
                 raise DataError(f"no expert {quote(expert)} to weigh. Experts: {known}.")
-            if not isinstance(factor, Real) or not 0 <= factor <= sys.float_info.max:
-                raise DataError(f"a weight must be a finite number >= 0. Got {quote(factor)} for {quote(expert)}.")
-            by_expert[codes[str(expert)]] = factor
+            by_expert[codes[str(expert)]] = checked_weight(factor, expert)
         each = by_expert[self.expert]
         return self.from_codes(
             self.slots,
@@ -311,14 +312,6 @@ class Comparisons(Container):
             self.n_ties * each,
             sided=self.sided,
         )
-
-    def drop_experts(self, experts: Sequence[Any]) -> Self:
-        """Return the comparisons without those made by these experts."""
-        unwanted = set(as_ids(experts, "expert"))
-        unknown = sorted(unwanted - set(self.experts))
-        if unknown:
-            raise DataError(f"no such experts: {listing(unknown)}. Known: {listing(self.experts.tolist(), 20)}.")
-        return self.select_experts([e for e in self.experts if e not in unwanted])
 
     def _take(self, index: Ints) -> Self:
         slots, _ = self.slots.take(index)

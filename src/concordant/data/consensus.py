@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 import numpy as np
 
 from concordant.arrays import Codes, Floats, Ints
-from concordant.data.container import Container, as_values, counted, describe, frame_of, readonly, same
+from concordant.data.container import Container, as_values, counted, describe, frame_of, html_table, readonly, same
 from concordant.data.index import Slots, Texts, as_ids, freeze
 from concordant.data.labels import unique_slots
 from concordant.errors import DataError, ParameterError, quote
@@ -24,10 +24,14 @@ from concordant.kernels import lists
 if TYPE_CHECKING:
     import polars as pl
 
+    from concordant.data.hits import Hits
+
 __all__ = ["TIE_TOLERANCE", "Consensus", "Difference", "rank_scores"]
 
 TIE_TOLERANCE = 1e-12
 
+# How many rows the view in a notebook shows.
+_SHOWN = 20
 _OPTIONAL = ("stderr", "lower", "upper", "rank_lower", "rank_upper")
 
 
@@ -85,6 +89,11 @@ def rank_scores(score: Floats, offsets: Ints, *, relative_tolerance: bool = Fals
     rank = np.empty(n, dtype=np.int32)
     rank[order] = position
     return rank, order
+
+
+def _check_count(value: Any, name: str, owner: str) -> None:
+    if not isinstance(value, (int, np.integer)) or value < 1:
+        raise ParameterError.invalid(name, owner, "a whole number >= 1", value)
 
 
 def _joint_half_width(variance_a: Any, variance_b: Any, half_width_a: Any, half_width_b: Any) -> Any:
@@ -231,28 +240,54 @@ class Consensus(Container):
         """Return the slots instance by instance, best first; tied items in input order."""
         return self._order
 
-    def ranking(self, instance: Any = None) -> list[str]:
-        """Return the items of one instance, best first; the instance may be left out when there is only one.
+    def ranking(self, instance: Any = None, top_k: int | None = None) -> list[str]:
+        """Return the (`top_k`) items of one instance, best first; it may be left out when there is only one.
 
         Examples
         --------
         >>> Consensus(["q", "q"], ["a", "b"], [1, 2]).ranking("q")
         ['b', 'a']
         """
-        if instance is None:
-            if len(self) != 1:
-                raise DataError(f"there are {len(self)} instances; name the one to list: ranking(instance).")
-            return self.items.take(self.order()).tolist()
-        code = self.instances.codes.get(str(instance))
-        if code is None:
-            raise DataError(f"no instance {quote(instance)} in this consensus.")
-        a, b = self.slots.offsets[code], self.slots.offsets[code + 1]
-        return self.items.take(self.order()[a:b]).tolist()
+        return self.items.take(self._best(instance, top_k, "ranking")).tolist()
+
+    def hits(self, instance: Any = None, top_k: int | None = None) -> Hits:
+        """Return the (`top_k`) hits of one instance as `fuse` does; it may be left out when there is only one.
+
+        Examples
+        --------
+        >>> [hit.id for hit in Consensus(["q", "q"], ["a", "b"], [1, 2]).hits("q")]
+        ['b', 'a']
+        """
+        from concordant.data.hits import Hits
+
+        best = self._best(instance, top_k, "hits")
+        return Hits(self.items.take(best).tolist(), self.score[best].tolist(), self.rank[best].tolist())
+
+    def to_dict(self) -> dict[str, dict[str, float]]:
+        """Return the score of every item by instance, best first: the form in which ranx and ir_measures hold runs.
+
+        Examples
+        --------
+        >>> Consensus(["q", "q"], ["a", "b"], [1, 2]).to_dict()
+        {'q': {'b': 2.0, 'a': 1.0}}
+        """
+        items, scores = self.items.take(self.order()).tolist(), self.score[self.order()].tolist()
+        edges = zip(self.instances, pairwise(self.slots.offsets.tolist()), strict=True)
+        return {name: dict(zip(items[a:b], scores[a:b], strict=True)) for name, (a, b) in edges}
+
+    def _best(self, instance: Any, top_k: int | None, owner: str) -> Ints:
+        """Return the slots of an instance, best first."""
+        if top_k is not None:
+            _check_count(top_k, "top_k", owner)
+        if instance is None and len(self) != 1:
+            raise DataError(f"there are {len(self)} instances; name the one to list: {owner}(instance).")
+        code = self._instance(instance)
+        own = self.order()[self.slots.offsets[code] : self.slots.offsets[code + 1]]
+        return own if top_k is None else own[:top_k]
 
     def top(self, k: int) -> Self:
         """Return the k best items of every instance, in order of rank; ties at the cut in input order."""
-        if not isinstance(k, (int, np.integer)) or k < 1:
-            raise ParameterError.invalid("k", "top", "a whole number >= 1", k)
+        _check_count(k, "k", "top")
         starts = self.slots.offsets[:-1]
         ends = np.minimum(starts + k, self.slots.offsets[1:])
         kept = self.order()[lists.ranges(starts, ends)]
@@ -439,6 +474,21 @@ class Consensus(Container):
             best = self.ranking(self.instances[0])[:4]
             lines.append(f"{self.instances[0]}: {' > '.join(best)}{' > …' if self.slots.offsets[1] > 4 else ''}")
         return describe("Consensus", lines)
+
+    def _repr_html_(self) -> str:
+        intervals = ["lower", "upper"] if self.lower is not None and self.upper is not None else []
+        numbers = ["score", *intervals]
+        rows = [
+            (
+                self.instances[int(self.slots.instance[slot])],
+                int(self.rank[slot]),
+                self.items[slot],
+                *(f"{self.__dict__[name][slot]:.6g}" for name in numbers),
+            )
+            for slot in self.order()[:_SHOWN].tolist()
+        ]
+        head = ["instance", "rank", "item", *numbers]
+        return html_table(head, rows, self.n_slots - len(rows), repr(self).partition("\n")[0])
 
     def to_frame(self) -> pl.DataFrame:
         """Return a Polars frame, best first: instance, item, score, rank and the interval columns there are."""

@@ -5,20 +5,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from numbers import Real
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from concordant.arrays import Ints
-from concordant.data.index import Slots, Texts, freeze, instance_index
-from concordant.errors import DataError, quote
+from concordant.arrays import Codes, Ints
+from concordant.data.index import Slots, Texts, as_ids, freeze, instance_index, set_frozen_state
+from concordant.errors import DataError, listing, quote
 
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["Container", "as_values", "counted", "describe", "frame_of", "same"]
+__all__ = [
+    "Container",
+    "ExpertContainer",
+    "as_values",
+    "checked_weight",
+    "counted",
+    "describe",
+    "frame_of",
+    "html_table",
+    "same",
+]
 
 
 class Container:
@@ -34,11 +46,7 @@ class Container:
         raise AttributeError(f"{type(self).__name__} is frozen: {quote(name)} cannot be deleted.")
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        # A pickle does not remember that an array is read-only.
-        self.__dict__.update(state)
-        for value in state.values():
-            if isinstance(value, np.ndarray):
-                freeze(value)
+        set_frozen_state(self, state)
 
     @property
     def instances(self) -> Texts:
@@ -81,6 +89,50 @@ class Container:
     def to_frame(self) -> pl.DataFrame:
         """Return the rows as a Polars frame."""
         raise TypeError(f"{type(self).__name__} has no frame")
+
+
+class ExpertContainer(Container):
+    """A container of what experts say, with their vocabulary."""
+
+    experts: Texts
+
+    @property
+    def n_experts(self) -> int:
+        """How many experts the vocabulary holds, silent ones included; 0 when nobody is named."""
+        return len(self.experts)
+
+    def select_experts(self, experts: Sequence[Any]) -> Self:
+        """Return what these experts say, in this order of the vocabulary; all items stay known."""
+        raise TypeError(f"{type(self).__name__} has no experts to select")
+
+    def drop_experts(self, experts: Sequence[Any]) -> Self:
+        """Return the container without what these experts say."""
+        unwanted = self._known_experts(experts)
+        return self.select_experts([e for e in self.experts if e not in unwanted])
+
+    def _known_experts(self, experts: Sequence[Any]) -> list[str]:
+        """Return the ids of experts, or raise for those that are not in the vocabulary."""
+        ids, codes = as_ids(experts, "expert"), self.experts.codes
+        unknown = [e for e in ids if e not in codes]
+        if unknown:
+            raise DataError(f"no such experts: {listing(unknown)}. Known: {listing(self.experts.tolist(), 20)}.")
+        return ids
+
+    def _selected(self, experts: Sequence[Any]) -> tuple[Texts, Codes]:
+        """Return the vocabulary of the experts selected, and the new code of every old one, -1 for the others."""
+        wanted, codes = self._known_experts(experts), self.experts.codes
+        if len(set(wanted)) < len(wanted):
+            raise DataError(f"an expert is named twice: {listing(wanted)}.")
+        new = np.full(self.n_experts, -1, dtype=np.int32)
+        new[[codes[e] for e in wanted]] = np.arange(len(wanted))
+        return Texts(wanted), new
+
+
+def checked_weight(weight: float, whose: object) -> float:
+    """Return a weight that a user gave, or raise if it is not a finite number >= 0."""
+    if not isinstance(weight, Real) or not 0 <= weight <= sys.float_info.max:
+        raise DataError(f"a weight must be a finite number >= 0. Got {quote(weight)} for {quote(whose)}.")
+    return float(weight)
 
 
 def as_values(values: Any, what: str, n: int, *, missing: bool = False) -> NDArray[np.float64]:
@@ -155,3 +207,19 @@ def counted(n: int, word: str) -> str:
     ('1 item', '1,200 items')
     """
     return f"{n:,} {word}" + ("" if n == 1 else "s")
+
+
+def html_table(head: Sequence[str], rows: Iterable[Sequence[object]], more: int = 0, caption: str = "") -> str:
+    """Return an HTML table for notebooks; ids are escaped, and `more` says how many rows have no room.
+
+    >>> html_table(["id"], [["<b>"]], 2)
+    '<table><tr><th>id</th></tr><tr><td>&lt;b&gt;</td></tr></table><p>… 2 more</p>'
+    """
+    from html import escape
+
+    def line(cells: Sequence[object], tag: str) -> str:
+        return f"<tr>{''.join(f'<{tag}>{escape(str(cell))}</{tag}>' for cell in cells)}</tr>"
+
+    body = "".join(line(row, "td") for row in rows)
+    title = f"<caption>{escape(caption)}</caption>" if caption else ""
+    return f"<table>{title}{line(head, 'th')}{body}</table>" + (f"<p>… {more:,} more</p>" if more > 0 else "")

@@ -188,6 +188,14 @@ def group_ids(ids: Iterable[str]) -> tuple[Codes, Texts]:
     return np.array(codes, dtype=np.int32), Texts(list(seen))
 
 
+def set_frozen_state(owner: Any, state: dict[str, Any]) -> None:
+    """Restore a frozen object from its pickle, which does not remember that an array is read-only."""
+    owner.__dict__.update(state)
+    for value in state.values():
+        if isinstance(value, np.ndarray):
+            freeze(value)
+
+
 class Slots:
     """The (instance, item) pairs of a container: instance ids, item ids and the offsets of the instances.
 
@@ -220,11 +228,7 @@ class Slots:
         raise AttributeError(f"Slots is frozen: {quote(name)} cannot be set.")
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        # A pickle does not remember that an array is read-only.
-        self.__dict__.update(state)
-        for value in state.values():
-            if isinstance(value, np.ndarray):
-                freeze(value)
+        set_frozen_state(self, state)
 
     @classmethod
     def of(cls, items: dict[str, list[str]]) -> Slots:

@@ -6,17 +6,24 @@ differ only in `kind`, so that every method sees one form.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
-from numbers import Real
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from concordant.arrays import Bools, Codes, Floats, Ints
-from concordant.data.container import Container, as_values, counted, describe, frame_of, readonly, same
+from concordant.data.container import (
+    ExpertContainer,
+    as_values,
+    checked_weight,
+    counted,
+    describe,
+    frame_of,
+    readonly,
+    same,
+)
 from concordant.data.duplicates import check_duplicates, duplicate_rows
 from concordant.data.index import Slots, Texts, as_ids, code_experts, code_slots, freeze
 from concordant.errors import DataError, DuplicateError, KindError, ParameterError, listing, quote
@@ -63,7 +70,7 @@ def _compact(below: bool | Bools) -> bool | Bools:
     return some if not some or below.all() else freeze(below)
 
 
-class Preferences(Container):
+class Preferences(ExpertContainer):
     """Orderings of items by experts, instance by instance.
 
     Parameters
@@ -103,7 +110,6 @@ class Preferences(Container):
     """
 
     kind: Kind
-    experts: Texts
     list_expert: Codes
     list_offsets: Ints
     list_starts: Ints
@@ -231,12 +237,11 @@ class Preferences(Container):
             instance, expert = key if isinstance(key, tuple) and len(key) == 2 else (None, key)
             if str(expert) not in codes:
                 raise DataError(f"no expert {quote(expert)} to weigh. Experts: {listing(self.experts.tolist(), 20)}.")
-            if not isinstance(weight, Real) or not 0 <= weight <= sys.float_info.max:
-                raise DataError(f"a weight must be a finite number >= 0. Got {quote(weight)} for {quote(key)}.")
+            weight = checked_weight(weight, key)
             if instance is None:
                 by_expert[codes[str(expert)]] = weight
             elif str(instance) in places:
-                by_pair[places[str(instance)], codes[str(expert)]] = float(weight)
+                by_pair[places[str(instance)], codes[str(expert)]] = weight
             else:
                 raise DataError(f"no instance {quote(instance)} to weigh expert {quote(expert)} in.")
         out = by_expert[self.list_expert]
@@ -255,11 +260,6 @@ class Preferences(Container):
     def n_lists(self) -> int:
         """How many lists, that is pairs (instance, expert) with at least one row."""
         return len(self.list_expert)
-
-    @property
-    def n_experts(self) -> int:
-        """How many experts the vocabulary holds, silent ones included."""
-        return len(self.experts)
 
     @cached_property
     def list_lengths(self) -> Ints:
@@ -465,27 +465,11 @@ class Preferences(Container):
 
     def select_experts(self, experts: Sequence[Any]) -> Self:
         """Return the preferences of these experts only, in this order of the vocabulary; all items stay known."""
-        wanted = as_ids(experts, "expert")
-        codes = self.experts.codes
-        unknown = [e for e in wanted if e not in codes]
-        if unknown:
-            raise DataError(f"no such experts: {listing(unknown)}. Known: {listing(self.experts.tolist(), 20)}.")
-        if len(set(wanted)) < len(wanted):
-            raise DataError(f"an expert is named twice: {listing(wanted)}.")
-        new = np.full(self.n_experts, -1, dtype=np.int32)
-        new[[codes[e] for e in wanted]] = np.arange(len(wanted))
+        wanted, new = self._selected(experts)
         list_key = self.list_instance.astype(np.int64) * max(len(wanted), 1) + new[self.list_expert]
         kept = np.flatnonzero(new[self.list_expert] >= 0)
         kept = kept[np.argsort(list_key[kept], kind="stable")]
-        return self._keep_lists(kept, experts=Texts(wanted), new_expert=new)
-
-    def drop_experts(self, experts: Sequence[Any]) -> Self:
-        """Return the preferences without these experts."""
-        unwanted = set(as_ids(experts, "expert"))
-        unknown = [e for e in unwanted if e not in self.experts.codes]
-        if unknown:
-            raise DataError(f"no such experts: {listing(unknown)}. Known: {listing(self.experts.tolist(), 20)}.")
-        return self.select_experts([e for e in self.experts if e not in unwanted])
+        return self._keep_lists(kept, experts=wanted, new_expert=new)
 
     def select_items(self, items: Iterable[Any] | Callable[[str], bool]) -> Self:
         """Return the preferences over these items only (ids, or a test on the id); ranks keep their gaps."""

@@ -8,21 +8,32 @@ to them (row), and them to the item (col). Both cost O(m log m) for a list of m 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 
 from concordant.arrays import Codes, Floats, Ints
 from concordant.base.contract import Votes
+from concordant.base.params import check_params, one_of
 from concordant.data.comparisons import Comparisons
 from concordant.data.features import Features
-from concordant.data.index import Texts, as_ids
+from concordant.data.index import Texts, as_ids, freeze
 from concordant.data.preferences import Preferences
 from concordant.data.streams import id_hash
-from concordant.errors import DataError, ParameterError, Setting, listing
+from concordant.errors import DataError, Setting, listing
 from concordant.execution import map_instances, without_progress
 from concordant.inference.experts import check_known, lists_per_expert
-from concordant.kernels.lists import exact_sums, list_ids, list_sums, offsets_of
+from concordant.kernels.lists import (
+    exact_sums,
+    list_ids,
+    list_sums,
+    offsets_of,
+    pair_sums,
+    rounded_to_grid,
+    transform_ranks,
+)
 from concordant.kernels.splitmix64 import Keys, mixed
 from concordant.learning.shift import COVERAGE_FACTOR, LENGTH_FACTOR, TrainingSummary, list_depths
 
@@ -36,6 +47,7 @@ __all__ = [
     "weight_blocks",
     "dense_potentials",
     "expert_features",
+    "position_tables",
     "potential_scores",
     "potentials",
     "slot_keys",
@@ -105,10 +117,10 @@ def has_votes(votes: Votes) -> bool:
     """Return whether there is a list of positive weight, or a comparison with a positive count."""
     if isinstance(votes, Preferences):
         return bool((votes.weights > 0).any())
-    return bool((votes.n_left + votes.n_right + votes.n_ties > 0).any())
+    return bool((votes.outcomes > 0).any())
 
 
-def weight_blocks(votes: Votes, weights: str = "individual", min_lists: int = 1) -> WeightBlocks:
+def weight_blocks(votes: Votes, weights: str = "individual", min_lists: int = 1, min_rows: int = 0) -> WeightBlocks:
     """Return the blocks of weights that a fit learns.
 
     Parameters
@@ -118,12 +130,15 @@ def weight_blocks(votes: Votes, weights: str = "individual", min_lists: int = 1)
     weights : {"individual", "consensus", "mixed"}
         A block for every expert; one shared block; or a block for every expert with enough lists, and a shared block
         for the others.
-    min_lists : int
-        With "mixed", the smallest number of lists of an expert with a block of its own.
+    min_lists, min_rows : int
+        With "mixed", the smallest number of lists and of rows of an expert with a block of its own.
     """
     if weights == "consensus" or (isinstance(votes, Comparisons) and votes.expert is None):
         return WeightBlocks([SHARED], 0)
-    return weight_blocks_by_lists(votes.experts.tolist(), lists_per_expert(votes), weights, min_lists)
+    lists = lists_per_expert(votes)
+    if weights == "mixed" and min_rows:
+        lists = np.where(np.bincount(votes.row_expert, minlength=len(lists)) >= min_rows, lists, 0)
+    return weight_blocks_by_lists(votes.experts.tolist(), lists, weights, min_lists)
 
 
 def weight_blocks_by_lists(experts: Sequence[str], lists: Ints, weights: str, min_lists: int = 1) -> WeightBlocks:
@@ -441,13 +456,12 @@ def expert_features(
     [0.0, 0.0, 1.0]
     """
     owner = "expert_features"
-    for name, value, allowed in (
-        ("kind", kind, ("potentials", "svd")),
-        ("transform", transform, TRANSFORMS),
-        ("missing", missing, ("unknown", "below")),
-    ):
-        if value not in allowed:
-            raise ParameterError.invalid(name, owner, f"one of {', '.join(map(repr, allowed))}", value)
+    allowed = {
+        "kind": one_of("potentials", "svd"),
+        "transform": one_of(*TRANSFORMS),
+        "missing": one_of("unknown", "below"),
+    }
+    check_params(owner, {"kind": kind, "transform": transform, "missing": missing}, allowed)
     blocks = weight_blocks(preferences) if experts is None else WeightBlocks(as_ids(experts, "expert"), -1)
     block_of_expert = blocks.block_of_expert(preferences, owner, "error" if experts is None else "ignore")
     if kind == "svd":
@@ -583,12 +597,35 @@ def _list_rows(
             offsets = offsets_of(lengths)
             sums = [(won[row], lost[row]) for won, lost in sums]
             discount = None if discount is None else discount[row]
-    size = votes.slots.sizes[instance]
+    return _completed(
+        instance, block, starts, offsets, lengths, slot, row, sums, weight, discount, corrected,
+        votes.slots.sizes[instance], blocks, missing, scaling,
+    )  # fmt: skip
+
+
+def _completed(
+    instance: Ints | Codes,
+    block: Ints,
+    starts: Ints,
+    offsets: Ints,
+    lengths: Ints,
+    slot: Ints | Codes,
+    row: Ints | slice,
+    sums: Sequence[tuple[Floats, Floats]],
+    weight: Floats | None,
+    discount: Floats | None,
+    corrected: Floats,
+    size: Ints,
+    blocks: WeightBlocks,
+    missing: str,
+    scaling: str,
+) -> _ListRows:
+    """Return the feature rows, given the corrected length of every list and the size of its instance."""
     divisor = size if scaling == "mean" else None
     shift = (size - corrected, -corrected) if missing == "below" else None
     absent = None
     if weight is not None or missing == "below" or blocks.shared >= 0:
-        absent = np.zeros((len(block), 1 + 2 * len(transforms)))
+        absent = np.zeros((len(block), 1 + 2 * len(sums)))
         absent[:, 0] = (1.0 if weight is None else weight) - (block < blocks.n_own)
         if missing == "below":
             beaten = -corrected if weight is None else -weight * corrected
@@ -615,7 +652,7 @@ def _wins_and_losses(votes: Comparisons, block_of_expert: Ints) -> tuple[Ints, I
     n_slots = max(votes.slots.n_slots, 1)
     expert = np.zeros(len(votes.left), dtype=np.int64) if votes.expert is None else votes.expert.astype(np.int64)
     block = block_of_expert
-    counted = votes.n_left + votes.n_right + votes.n_ties > 0
+    counted = votes.outcomes > 0
     used = np.flatnonzero((block[expert] >= 0) & counted)
     key = np.concatenate([expert[used] * n_slots + votes.left[used], expert[used] * n_slots + votes.right[used]])
     pairs, place = np.unique(key, return_inverse=True)
@@ -644,6 +681,78 @@ def slot_keys(X: Floats, block: Codes, starts: Ints, names: Sequence[str]) -> Ke
     return list_sums(h, starts)
 
 
+def _constants(lists: _ListRows, w: Floats, blocks: WeightBlocks) -> Floats:
+    """Return what is added to the score of every item of an instance."""
+    n = len(lists.starts) - 1
+    constant = float(w[: blocks.n_own, 0].sum())
+    if lists.absent is None:
+        return np.full(n, constant)
+    absent = np.einsum("ld,ld->l", lists.absent, w[lists.block])
+    return exact_sums(absent, lists.instance, n, lists.starts, np.diff(lists.starts)) + constant
+
+
+def position_tables(
+    blocks: WeightBlocks,
+    block: Sequence[int],
+    lengths: Sequence[int],
+    weights: Sequence[float] | None,
+    n_items: int,
+    w: Floats,
+    transforms: Sequence[str],
+    *,
+    missing: str,
+    scaling: str,
+) -> tuple[list[list[float]], float]:
+    """Return what the lists of one instance add to an item at each position, and what is added to every item.
+
+    The sums are those of `potential_scores` for lists without ties that need no correction for their depth.
+
+    Parameters
+    ----------
+    blocks, w, transforms, missing, scaling
+        As in `potential_scores`.
+    block, lengths, weights
+        The block, the length and the weight of every list.
+    n_items : int
+        The number of items of the instance.
+    """
+    each = np.array(lengths, dtype=np.int64)
+    offsets, starts = offsets_of(each), np.array([0, len(each)], dtype=np.int64)
+    sums = []
+    for transform in transforms:
+        won, lost = zip(*(_position_sums(transform, n) for n in lengths), strict=True)
+        sums.append((np.concatenate(won), np.concatenate(lost)))
+    lists = _completed(
+        instance=np.zeros(len(each), dtype=np.int64),
+        block=np.array(block, dtype=np.int64),
+        starts=starts,
+        offsets=offsets,
+        lengths=each,
+        slot=np.zeros(int(offsets[-1]), dtype=np.int32),
+        row=slice(None),
+        sums=sums,
+        weight=None if weights is None else np.array(weights, dtype=np.float64),
+        discount=None,
+        corrected=each.astype(np.float64),
+        size=np.full(len(each), n_items),
+        blocks=blocks,
+        missing=missing,
+        scaling=scaling,
+    )
+    terms = rounded_to_grid(lists.terms(w), offsets[starts], starts[1:]).tolist()
+    edges = pairwise(offsets.tolist())
+    return [terms[a:b] for a, b in edges], float(_constants(lists, w, blocks)[0])
+
+
+@lru_cache(maxsize=128)
+def _position_sums(transform: str, n: int) -> tuple[Floats, Floats]:
+    """Return the row and column sums of a list whose ranks are 1 to n."""
+    offsets = np.array([0, n], dtype=np.int64)
+    value, scale = transform_ranks(np.arange(1, n + 1, dtype=np.float64), offsets, transform)
+    row, col = pair_sums(value, scale, offsets, binary=transform == "binary")
+    return freeze(row), freeze(col)
+
+
 def potential_scores(
     votes: Votes,
     blocks: WeightBlocks,
@@ -660,17 +769,12 @@ def potential_scores(
     Parameters as in `potentials`; `w` has a row of d weights for every block.
     """
     transforms = (transform,) if isinstance(transform, str) else tuple(transform)
-    constant = float(w[: blocks.n_own, 0].sum())
 
     def scores(part: Votes) -> Floats:
         lists = _list_rows(part, blocks, block_of_expert, transforms, missing, scaling, trained_on)
         n_lists = np.diff(lists.starts)
         total = exact_sums(lists.terms(w), lists.slot, part.slots.n_slots, lists.offsets[lists.starts], n_lists)
-        if lists.absent is None:
-            return total + constant
-        absent = np.einsum("ld,ld->l", lists.absent, w[lists.block])
-        shift = exact_sums(absent, lists.instance, len(part), lists.starts, n_lists) + constant
-        return total + np.repeat(shift, part.slots.sizes)
+        return total + np.repeat(_constants(lists, w, blocks), part.slots.sizes)
 
     if isinstance(votes, Comparisons) or votes.n_rows <= _CHUNK_ROWS:
         return scores(votes)

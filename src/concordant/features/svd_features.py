@@ -17,8 +17,7 @@ from concordant.data.comparisons import Comparisons
 from concordant.data.features import Features
 from concordant.data.index import Slots, Texts
 from concordant.data.preferences import Preferences
-from concordant.features.expert_features import SHARED, TRANSFORMS, WeightBlocks, depth_discount
-from concordant.inference.experts import lists_per_expert
+from concordant.features.expert_features import TRANSFORMS, WeightBlocks, depth_discount
 from concordant.kernels.lists import offsets_of, order_lists, ranges, transform_ranks
 from concordant.kernels.splitmix64 import Keys, mixed
 from concordant.kernels.svd_tables import FeatureRows, PairwiseProblems
@@ -27,7 +26,6 @@ from concordant.learning.shift import TrainingSummary
 __all__ = [
     "STRENGTHS",
     "SingularTriples",
-    "svd_weight_blocks",
     "dense_triples",
     "triple_terms",
     "triple_rows",
@@ -38,23 +36,6 @@ __all__ = [
 STRENGTHS = TRANSFORMS
 
 _NO_INTS = np.zeros(0, dtype=np.int64)
-
-
-def svd_weight_blocks(votes: Votes, weights: str, min_lists: int, min_rows: int) -> WeightBlocks:
-    """Return the blocks of weights that a fit learns, as `weight_blocks` does.
-
-    With "mixed", an expert needs at least `min_rows` rows, besides `min_lists` lists, for a block of its own.
-    """
-    if weights == "consensus" or (isinstance(votes, Comparisons) and votes.expert is None):
-        return WeightBlocks([SHARED], 0)
-    lists = lists_per_expert(votes)
-    row_expert = votes.row_expert if isinstance(votes, Preferences) else votes.expert
-    rows = np.bincount([] if row_expert is None else row_expert, minlength=len(lists))
-    own = lists > 0
-    if weights == "mixed":
-        own &= (lists >= min_lists) & (rows >= min_rows)
-    names = sorted(e for e, known in zip(votes.experts, own.tolist(), strict=True) if known)
-    return WeightBlocks([*names, SHARED], len(names)) if weights == "mixed" else WeightBlocks(names, -1)
 
 
 class SingularTriples(NamedTuple):
@@ -139,7 +120,8 @@ def singular_triples(
     Examples
     --------
     >>> p = Preferences(["q"] * 3, ["x"] * 3, list("abc"), [1, 2, 2])
-    >>> blocks = svd_weight_blocks(p, "individual", 1, 0)
+    >>> from concordant.features.expert_features import weight_blocks
+    >>> blocks = weight_blocks(p)
     >>> triples = singular_triples(p, blocks, blocks.block_of_expert(p, "example"), "binary")
     >>> triples.U[:, 0].round(6).tolist(), triples.V[:, 0].round(6).tolist(), float(triples.sigma[0, 0].round(6))
     ([1.0, 0.0, 0.0], [0.0, 0.707107, 0.707107], 1.414214)
@@ -339,7 +321,7 @@ def _comparison_problem(votes: Comparisons, blocks: WeightBlocks, block_of_exper
         block = np.full(len(votes.left), blocks.shared, dtype=np.int64)
     else:
         block = block_of_expert[votes.expert]
-    used = np.flatnonzero((block >= 0) & (votes.n_left + votes.n_right + votes.n_ties > 0))
+    used = np.flatnonzero((block >= 0) & (votes.outcomes > 0))
     n_slots, n_blocks = max(votes.slots.n_slots, 1), max(len(blocks.names), 1)
     source = votes.slots.instance[votes.left[used]].astype(np.int64) * n_blocks + block[used]
     left, right = votes.left[used].astype(np.int64), votes.right[used].astype(np.int64)

@@ -12,7 +12,7 @@ from concordant.arrays import Codes, Floats, Ints
 from concordant.data.comparisons import Comparisons
 from concordant.data.consensus import Consensus, rank_scores
 from concordant.data.preferences import Preferences
-from concordant.errors import DataError, Setting, listing
+from concordant.errors import DataError, NotFittedError, Setting, listing
 from concordant.kernels.inversions import pair_balance, tau_b
 from concordant.kernels.ratios import ratio
 
@@ -27,6 +27,7 @@ __all__ = [
     "check_known",
     "describe_experts",
     "expert_records",
+    "learned_adherence",
     "list_agreement",
     "lists_per_expert",
     "support",
@@ -42,6 +43,14 @@ class LearnsExperts(Protocol):
         ...
 
 
+class LearnsAdherence(Protocol):
+    """A method that learns one number for every expert."""
+
+    experts_: list[str]
+    adherence_: Floats
+    unknown_experts: str
+
+
 # What a learned weight below 0 says, and what it says where labels show that the expert's own order is upside down.
 DISCOUNTED = "discounted: beside the others, what it puts first goes down"
 INVERTED = "inverted: what it puts first goes down"
@@ -54,7 +63,7 @@ def lists_per_expert(votes: Preferences | Comparisons) -> Ints:
         return np.bincount(own, minlength=votes.n_experts)
     if votes.expert is None:
         return np.zeros(0, dtype=np.int64)
-    heard = votes.n_left + votes.n_right + votes.n_ties > 0
+    heard = votes.outcomes > 0
     where = votes.slots.instance[votes.left[heard]]
     pairs = np.unique(votes.expert[heard].astype(np.int64) * max(len(votes), 1) + where)
     return np.bincount(pairs // max(len(votes), 1), minlength=len(votes.experts))
@@ -108,6 +117,19 @@ def check_known(
         ).advising(ignore, *settings)
 
 
+def learned_adherence(method: LearnsAdherence, votes: Preferences | Comparisons, absent: float = 0.0) -> Floats:
+    """Return what a method has learned about every expert of the votes.
+
+    Unknown experts who speak are an error, or with unknown_experts="ignore" get `absent`.
+    """
+    owner = type(method).__name__
+    if "adherence_" not in method.__dict__:
+        raise NotFittedError.of(owner)
+    known = dict(zip(method.experts_, method.adherence_.tolist(), strict=True))
+    check_known(votes, known, owner, method.unknown_experts)
+    return np.array([known.get(e, absent) for e in votes.experts], dtype=np.float64)
+
+
 def support(votes: Preferences | Comparisons) -> Floats:
     """Return for every slot how many experts ranked it, or in how many comparisons it took part.
 
@@ -115,7 +137,7 @@ def support(votes: Preferences | Comparisons) -> Floats:
     """
     if isinstance(votes, Preferences):
         return np.bincount(votes.slot, weights=votes.row_weight, minlength=votes.n_slots).astype(np.float64)
-    outcomes = votes.n_left + votes.n_right + votes.n_ties
+    outcomes = votes.outcomes
     total = np.bincount(votes.left, weights=outcomes, minlength=votes.n_slots)
     return (total + np.bincount(votes.right, weights=outcomes, minlength=votes.n_slots)).astype(np.float64)
 
@@ -258,7 +280,7 @@ def surely_inverted(votes: Preferences | Comparisons, labels: Labels, names: Seq
     else:
         group, place = of_expert[votes.expert], votes.slots.instance[votes.left].astype(np.int64)
         above = np.sign(label[votes.left] - label[votes.right]) * (votes.n_left - votes.n_right)
-        below = votes.n_left + votes.n_right + votes.n_ties
+        below = votes.outcomes
     told = np.flatnonzero((group >= 0) & (below > 0))
     cells, cell = np.unique(group[told] * len(votes) + place[told], return_inverse=True)
     each = np.bincount(cell, weights=above[told]) / np.bincount(cell, weights=below[told])
@@ -297,7 +319,7 @@ def _comparing_experts(
 ) -> list[dict[str, Any]]:
     sign = np.sign(consensus.rank[votes.right] - consensus.rank[votes.left])
     for_it = sign * (votes.n_left - votes.n_right)
-    outcomes = votes.n_left + votes.n_right + votes.n_ties
+    outcomes = votes.outcomes
     k, n = votes.n_experts, max(votes.n_slots, 1)
     both = np.concatenate([expert, expert]).astype(np.int64)
     seen = np.unique(both * n + np.concatenate([votes.left, votes.right])) // n

@@ -36,7 +36,6 @@ __all__ = [
     "row_gradients",
     "solve_small",
     "tie_of_equal_items",
-    "initial_tie",
 ]
 
 PLAIN, DAVIDSON, RAO_KUPPER = 0, 1, 2
@@ -588,11 +587,6 @@ def split_by_size(pairs: Pairs) -> tuple[Ints, list[int]]:
     sizes = np.diff(pairs.offsets)
     busy = np.diff(pairs.starts) > 0
     return np.flatnonzero(busy & (sizes <= _SMALL)), np.flatnonzero(busy & (sizes > _SMALL)).tolist()
-
-
-def initial_tie(pairs: Pairs, model: int) -> float:
-    """Return the maximum-likelihood tie parameter if all items were equal, within its bounds."""
-    return tie_of_equal_items(float(pairs.n_ties.sum()), float(pairs.n_left.sum() + pairs.n_right.sum()), model)
 
 
 def tie_of_equal_items(ties: float, decided: float, model: int) -> float:

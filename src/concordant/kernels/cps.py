@@ -12,7 +12,7 @@ import numpy as np
 from concordant.arrays import Floats, Ints
 from concordant.kernels.jit import jit
 
-__all__ = ["DISTANCES", "greedy", "log_probability", "tied_likelihood"]
+__all__ = ["DISTANCES", "greedy", "tied_likelihood"]
 
 # The codes of the distances in the kernels.
 DISTANCES = {"kendall": 0, "footrule": 1, "spearman": 2}
@@ -112,36 +112,6 @@ def greedy(position: Floats, theta: Floats, distance: int) -> Ints:
                         cost[left[a]] -= theta[k] * _ahead(position[k, left[a]], gone)
         stage += group
     return place
-
-
-@jit
-def log_probability(position: Floats, theta: Floats, order: Ints, distance: int) -> float:
-    """Return the logarithm of the probability of a complete order (items, best first) under the model.
-
-    Stage i takes item j with probability in proportion to exp(-sum_k theta_k d_k), d_k the mean distance from list k
-    of all rankings that begin with the items taken so far and j. Cost O(L n²).
-    """
-    lists, n = position.shape
-    cost = np.zeros(n)
-    out = 0.0
-    for t in range(n):
-        least = np.inf
-        for a in range(t, n):
-            j = order[a]
-            cost[j] = 0.0
-            for k in range(lists):
-                if distance == _KENDALL:
-                    for b in range(t, n):
-                        if b != a:
-                            cost[j] += theta[k] * _ahead(position[k, j], position[k, order[b]])
-                else:
-                    cost[j] += theta[k] * _stage_cost(distance, position[k, j], t + 1, n)
-            least = min(least, cost[j])
-        total = 0.0
-        for a in range(t, n):
-            total += np.exp(least - cost[order[a]])
-        out += least - cost[order[t]] - np.log(total)
-    return out
 
 
 @jit

@@ -19,7 +19,7 @@ from concordant.kernels.jit import jit
 from concordant.kernels.lists import offsets_of
 from concordant.kernels.permutation_dp import expected, workspace_for
 from concordant.kernels.random_draws import hash_state, uniform_below
-from concordant.kernels.splitmix64 import STEP, scrambled
+from concordant.kernels.splitmix64 import STEP, hashed
 
 __all__ = [
     "MetricTarget",
@@ -173,14 +173,14 @@ def visit_order(instances: Ints, seeds: Seeds, number: int) -> Ints:
     np.True_
     """
     # The complement of the number: draws are made from the number itself.
-    x = scrambled(seeds[instances] ^ ~_turn(number))
+    x = hashed(seeds[instances] ^ ~_turn(number))
     out: Ints = instances[np.lexsort((seeds[instances], x))]
     return out
 
 
 def _turn(number: int) -> np.uint64:
     """Return what is mixed into the seeds in pass `number`."""
-    return np.uint64(scrambled(np.array([number], dtype=np.uint64))[0])
+    return np.uint64(hashed(np.array([number], dtype=np.uint64))[0])
 
 
 @jit

@@ -8,7 +8,7 @@ from __future__ import annotations
 from concordant.arrays import Codes, Floats, Ints
 from concordant.kernels.jit import jit
 
-__all__ = ["add_outer", "linear_scores", "worst_places"]
+__all__ = ["linear_scores", "worst_places"]
 
 
 @jit
@@ -26,24 +26,6 @@ def linear_scores(
                 for c in range(d):
                     total += X[row, c] * w[b, c]
             out[slot] = total
-
-
-@jit
-def add_outer(
-    offsets: Ints, starts: Ints, block: Codes, X: Floats, score_gradient: Floats, instances: Ints, gradient: Floats
-) -> None:
-    """Add to `gradient` (blocks × d) the gradient of the scores, carried back to the weights, of some instances."""
-    d = X.shape[1]
-    for at in range(len(instances)):
-        n = instances[at]
-        for slot in range(offsets[n], offsets[n + 1]):
-            s = score_gradient[slot]
-            if s == 0.0:
-                continue
-            for row in range(starts[slot], starts[slot + 1]):
-                b = block[row]
-                for c in range(d):
-                    gradient[b, c] += s * X[row, c]
 
 
 @jit

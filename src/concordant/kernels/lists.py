@@ -343,15 +343,15 @@ def exact_sums(
     """
     if len(terms) == 0:
         return np.zeros(n, dtype=np.float64)
-    rounded = _rounded(terms, starts, most)
+    rounded = rounded_to_grid(terms, starts, most)
     out = np.bincount(index, weights=rounded, minlength=n).astype(np.float64)
     if fine:
-        out += np.bincount(index, weights=_rounded(terms - rounded, starts, most), minlength=n)
+        out += np.bincount(index, weights=rounded_to_grid(terms - rounded, starts, most), minlength=n)
     return out
 
 
-def _rounded(terms: Floats, starts: Ints, most: NDArray[Any]) -> Floats:
-    """Round the terms to the grid of their group, on which the sum of `most` of them is exact."""
+def rounded_to_grid(terms: Floats, starts: Ints, most: NDArray[Any]) -> Floats:
+    """Return the terms on the grid of their group, on which sums of `most` terms are exact; parameters as above."""
     sizes = starts[1:] - starts[:-1]
     full = np.flatnonzero(sizes)
     # Two reductions without a temporary array: the largest magnitude is the maximum or the minimum.

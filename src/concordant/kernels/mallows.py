@@ -18,8 +18,6 @@ from concordant.arrays import Floats
 
 __all__ = [
     "LEAST_THETA",
-    "cut_expectation",
-    "cut_log_normaliser",
     "expected_distances",
     "log_factorials",
     "mean_positions",
@@ -82,50 +80,6 @@ def overlap_distance(listed: NDArray[Any], cut: NDArray[Any], common: NDArray[An
     """
     r = listed - common
     out: NDArray[Any] = r * (cut - common) - r * (r - 1) // 2
-    return out
-
-
-def cut_expectation(
-    theta: float, listed: NDArray[Any], cut: NDArray[Any], common: NDArray[Any], formula: str = "corrected"
-) -> Floats:
-    """Return the expected distance of lists to the first `cut` places of a ranking, given how many items are common.
-
-    Parameters
-    ----------
-    theta : float
-        θ <= 0.
-    listed, cut, common : int[N]
-        The length of the list, the number of places of the ranking that count (not fewer), and z.
-    formula : {"corrected", "printed"}
-        How the foreign items of the ranking interleave with the common ones. "corrected": all interleavings are equally
-        likely a priori. "printed": as in the paper, as if the places of foreign items were independent.
-
-    >>> of = np.array([3]), np.array([3]), np.array([1])
-    >>> cut_expectation(-0.6, *of).round(4).tolist(), cut_expectation(-0.6, *of, "printed").round(4).tolist()
-    ([4.2445], [4.331])
-    """
-    e = expected_distances(theta, int(cut.max(initial=0)) + 1)
-    foreign = cut - common
-    mixed = e[cut] - e[common] - e[foreign]
-    if formula == "printed":
-        mixed = foreign * (e[common + 1] - e[common])
-    out: Floats = overlap_distance(listed, cut, common) + mixed + e[listed] - e[listed - common]
-    return out
-
-
-def cut_log_normaliser(theta: float, listed: NDArray[Any], cut: NDArray[Any], common: NDArray[Any]) -> Floats:
-    """Return the logarithm of the sum of exp(θ d) over the lists with this number of common items.
-
-    The identities of the foreign items of a list are fixed and their order is free.
-
-    >>> cut_log_normaliser(-0.6, np.array([3]), np.array([3]), np.array([1])).round(4).tolist()
-    [0.1235]
-    """
-    most = int(cut.max(initial=0))
-    f, plain = log_factorials(theta, most), log_factorials(0.0, most)
-    r = listed - common
-    between = f[cut] - f[common] - f[cut - common]
-    out: Floats = theta * overlap_distance(listed, cut, common) + between + f[listed] - f[r] + plain[r]
     return out
 
 

@@ -25,7 +25,6 @@ __all__ = [
     "from_rows",
     "read_only",
     "moved_keys",
-    "outcome_counts",
 ]
 
 # Up to this many items rows are added to a table of all pairs, if there are enough rows for it to pay.
@@ -548,24 +547,3 @@ def count_list_pairs(
         return read_only(left[:used], right[:used], counts[0, :used], counts[1, :used], counts[2, :used])
 
     return _collect_pairs(dense, room, count, rows_of, grids, offsets)
-
-
-def outcome_counts(pairs: Pairs) -> tuple[Floats, Floats, Floats]:
-    """Return how often every slot won, lost and tied.
-
-    >>> one = np.array([0, 1]), np.array([0, 2])
-    >>> p = Pairs(np.array([0]), np.array([1]), np.array([3.0]), np.array([1.0]), np.array([2.0]), *one)
-    >>> [c.tolist() for c in outcome_counts(p)]
-    [[3.0, 1.0], [1.0, 3.0], [2.0, 2.0]]
-    """
-    n = pairs.n_slots
-
-    def total(at_left: Floats, at_right: Floats) -> Floats:
-        both = np.bincount(pairs.left, at_left, n) + np.bincount(pairs.right, at_right, n)
-        return both.astype(np.float64)
-
-    return (
-        total(pairs.n_left, pairs.n_right),
-        total(pairs.n_right, pairs.n_left),
-        total(pairs.n_ties, pairs.n_ties),
-    )

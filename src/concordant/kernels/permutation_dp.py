@@ -25,7 +25,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from concordant.arrays import Floats, Ints
+from concordant.arrays import Floats
 from concordant.kernels.jit import jit, jit_fused
 
 __all__ = [
@@ -37,9 +37,7 @@ __all__ = [
     "NDCG",
     "PRECISION",
     "Workspace",
-    "batch_expected",
     "expected",
-    "expected_metric",
     "workspace_for",
 ]
 
@@ -77,21 +75,6 @@ def workspace_for(n: int) -> Workspace:
     """
     size = 1 << max(n, 1)
     return Workspace(np.empty(4 * size), np.empty(size), np.empty(_SMALL))
-
-
-def expected_metric(
-    f: Floats, metric: str, gain: Floats, label: Floats | None = None, *, cutoff: int = 0, scale: float = 1.0
-) -> tuple[float, Floats]:
-    """Return E[G] and its gradient in f; see `expected`, which this calls with arrays to work in.
-
-    >>> value, gradient = expected_metric(np.array([0.4, 0.0]), "ndcg", np.array([1.0, 0.0]), cutoff=1)
-    >>> round(value, 4), gradient.round(4).tolist()
-    (0.553, [0.1316, -0.1316])
-    """
-    grad = np.empty(len(f))
-    known = gain if label is None else label
-    value = expected(len(f), f, scale, METRICS[metric], gain, known, cutoff, grad, *workspace_for(len(f)))
-    return float(value), grad
 
 
 @jit
@@ -433,32 +416,3 @@ def _gradients(n: int, mean: float, sets: Floats, gains: Floats, small: Floats) 
             total += gains[half + t]
             gains[t] += gains[half + t]
         small[_POTENTIAL + j] = total
-
-
-@jit
-def batch_expected(
-    starts: Ints,
-    f: Floats,
-    paper: bool,
-    metric: int,
-    gain: Floats,
-    label: Floats,
-    cutoff: int,
-    first: int,
-    last: int,
-    values: Floats,
-    grad: Floats,
-    sets: Floats,
-    gains: Floats,
-    small: Floats,
-) -> None:
-    """Fill `values` with E[G] of the samples first..last − 1 and `grad` with their gradients in f.
-
-    Sample s holds the entries starts[s]..starts[s + 1] − 1 of f, gain, label and grad. With `paper` the scale of a
-    sample of n items is 1 / n², else 1. Samples are independent: threads may share the arrays, not the `Workspace`.
-    """
-    for s in range(first, last):
-        a, b = starts[s], starts[s + 1]
-        n = b - a
-        scale = 1.0 / float(n * n) if paper and n > 0 else 1.0
-        values[s] = expected(n, f[a:b], scale, metric, gain[a:b], label[a:b], cutoff, grad[a:b], sets, gains, small)

@@ -14,7 +14,7 @@ from concordant.arrays import Ints
 from concordant.kernels import lists
 from concordant.kernels.graph import strong_components, weak_components
 from concordant.kernels.plackett_luce import Rankings
-from concordant.kernels.splitmix64 import scrambled
+from concordant.kernels.splitmix64 import hashed
 
 __all__ = ["Separation", "merged", "separation", "written_out"]
 
@@ -61,7 +61,7 @@ def _fingerprints(rankings: Rankings, which: Ints) -> NDArray[np.uint64]:
     offsets = lists.offsets_of(ends - starts)
     place = np.arange(len(rows), dtype=np.uint64) - np.repeat(offsets[:-1], ends - starts).astype(np.uint64)
     content = rankings.item[rows].astype(np.uint64) * np.uint64(4) + rankings.mark[rows]
-    row = scrambled(scrambled(place) ^ content)
+    row = hashed(hashed(place) ^ content)
     return np.add.reduceat(row, offsets[:-1])
 
 

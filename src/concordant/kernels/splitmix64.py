@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["STEP", "Keys", "mixed", "scrambled"]
+__all__ = ["STEP", "Keys", "mixed", "hashed"]
 
 Keys = NDArray[np.uint64]
 
@@ -28,6 +28,6 @@ def mixed(x: Keys) -> Keys:
     return x ^ (x >> _S31)
 
 
-def scrambled(x: Keys) -> Keys:
+def hashed(x: Keys) -> Keys:
     """Return one splitmix64 step and its finaliser for each number."""
     return mixed(x + STEP)

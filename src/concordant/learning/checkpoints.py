@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from concordant.base.contract import Aggregator
     from concordant.execution.blocks import Blocks
 
-__all__ = ["CheckpointFile", "StepCheckpoint", "checkpoint", "fit_fingerprint"]
+__all__ = ["CheckpointFile", "StepCheckpoint", "checkpoint", "fit_fingerprint", "without_checkpoint"]
 
 FitInput: TypeAlias = "Container | Blocks | None"
 
@@ -87,6 +87,16 @@ def checkpoint(path: str | os.PathLike[str], *, resume: bool = True, every: floa
     True
     """
     token = _checkpoint_options.set(_CheckpointOptions(Path(path).expanduser(), resume, every))
+    try:
+        yield
+    finally:
+        _checkpoint_options.reset(token)
+
+
+@contextmanager
+def without_checkpoint() -> Iterator[None]:
+    """Write no checkpoint within this block: for a short part of a fit whose longer part has the file."""
+    token = _checkpoint_options.set(None)
     try:
         yield
     finally:

@@ -15,7 +15,7 @@ import numpy as np
 
 from concordant.arrays import Floats
 
-__all__ = ["LBFGS", "SGD", "Adam", "Objective"]
+__all__ = ["LBFGS", "SGD", "Adam", "Objective", "max_norm"]
 
 Objective = Callable[[Floats], tuple[float, Floats]]
 
@@ -28,6 +28,11 @@ _NEGLIGIBLE = 1e-6
 _TINY = 1e-280
 # SGD and Adam compare the mean value of this many passes with that of as many passes before.
 _WINDOW = 10
+
+
+def max_norm(values: Floats) -> float:
+    """Return the largest absolute value, 0 without any."""
+    return float(np.abs(values).max(initial=0.0))
 
 
 class LBFGS(NamedTuple):

@@ -131,6 +131,10 @@ class TrainingSummary(NamedTuple):
         longest = votes.list_lengths.max()
         # The largest rank of a list is at least its length.
         depth = longest if votes.kind != "rank" else max(longest, votes.value.max())
+        return self.covers_sizes(longest, depth, smallest, largest)
+
+    def covers_sizes(self, longest: int, depth: float, smallest: int, largest: int) -> bool:
+        """Return what `covers` does, from the longest list, the largest rank and the sizes of the instances."""
         return bool(
             depth <= LENGTH_FACTOR * self.length.min()
             and largest <= LENGTH_FACTOR * self.items[1]

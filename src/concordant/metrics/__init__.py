@@ -17,7 +17,14 @@ from concordant.metrics.distances import (
     top_k_counts,
     top_k_distance,
 )
-from concordant.metrics.evaluation import Evaluation, combine_folds, evaluate, precision_at_recall, rank_labels
+from concordant.metrics.evaluation import (
+    Evaluation,
+    Evaluations,
+    combine_folds,
+    evaluate,
+    precision_at_recall,
+    rank_labels,
+)
 from concordant.metrics.ranking import (
     AP,
     CONVENTIONS,
@@ -86,6 +93,7 @@ __all__ = [
     "top_k_distance",
     # a consensus against labels
     "Evaluation",
+    "Evaluations",
     "combine_folds",
     "evaluate",
     "precision_at_recall",

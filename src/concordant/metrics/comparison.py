@@ -1,13 +1,14 @@
-"""Compares methods: means, differences to a baseline, paired significance tests, and tables as text, Markdown or LaTeX.
+"""Compares methods: means, differences, paired significance tests, and tables as text, Markdown or LaTeX.
 
-All methods are evaluated on the same instances, so every test is paired. Methods are tested against one baseline, and
-p-values are corrected over the methods of each metric.
+All methods are evaluated on the same instances, so every test is paired. Methods are tested against one baseline or in
+all pairs, and p-values are corrected over the tests of each metric.
 """
 
 from __future__ import annotations
 
 import math
 import re
+import string
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -15,12 +16,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from concordant.arrays import Floats
-from concordant.data.consensus import Consensus
 from concordant.data.labels import Labels
 from concordant.data.preferences import Preferences
-from concordant.errors import DataError, KindError, ParameterError, listing, visible
+from concordant.errors import DataError, ParameterError, listing, visible
 from concordant.execution.blocks import Blocks
-from concordant.metrics.evaluation import Evaluation, evaluate, evaluate_experts
+from concordant.metrics.evaluation import Evaluable, Evaluation, evaluate_each
 from concordant.metrics.ranking import MetricLike, parse_metrics
 from concordant.metrics.significance import (
     adjust,
@@ -44,15 +44,16 @@ _CORRECTIONS = {"holm": "Holm's correction", "bonferroni": "Bonferroni's correct
 # Means closer than this are the same number.
 _SAME = 1e-12
 # Start of what follows the number in a cell: its standard deviation or a mark.
-_SUFFIX = re.compile(r" ±|[*†‡]")
+_SUFFIX = re.compile(r" ±|[*†‡^]")
 
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """Means of several methods, and their differences to a baseline with intervals and p-values.
+    """Means of several methods, and their differences to a baseline or to each other, with intervals and p-values.
 
     Arrays have one row per method and one column per metric. In the baseline's own row the differences are
-    0 and the p-values 1.
+    0 and the p-values 1. Where all pairs are tested, the arrays of differences and p-values are [M, M, Q]: method m
+    against method n.
 
     Parameters
     ----------
@@ -61,11 +62,11 @@ class Comparison:
     mean : float64[M, Q]
         Means over the instances, or means of fold means.
     baseline : str or None
-        The method the others are tested against; None when there is only one.
-    difference, lower, upper : float64[M, Q]
-        Mean minus the baseline's mean, and its bootstrap interval of level 1 − alpha.
-    p_values, adjusted : dicts of test name to float64[M, Q]
-        Two-sided p-values of the paired tests, uncorrected and corrected over the methods of each metric.
+        The method the others are tested against; None when there is only one, and when all pairs are tested.
+    difference, lower, upper : float64[M, Q] or float64[M, M, Q]
+        Mean minus the baseline's or the other method's mean, and its bootstrap interval of level 1 − alpha.
+    p_values, adjusted : dicts of test name to float64[M, Q] or float64[M, M, Q]
+        Two-sided p-values of the paired tests, uncorrected and corrected over the methods or pairs of each metric.
     evaluations : dict of str to Evaluation
         The evaluation of each method.
     alpha : float
@@ -104,8 +105,22 @@ class Comparison:
         out: np.ndarray[Any, np.dtype[np.bool_]] = self.mean >= self.mean.max(axis=0) - _SAME
         return out
 
+    @property
+    def all_pairs(self) -> bool:
+        """Whether the methods are tested against each other instead of a baseline."""
+        return self.difference.ndim == 3
+
+    @property
+    def letters(self) -> tuple[str, ...]:
+        """The letter of each method in a table of all pairs: a to z, A to Z; numbers where there are more."""
+        if len(self.methods) <= len(string.ascii_letters):
+            return tuple(string.ascii_letters[: len(self.methods)])
+        return tuple(str(n + 1) for n in range(len(self.methods)))
+
     def significant(self, test: str | None = None) -> np.ndarray[Any, np.dtype[np.int8]]:
-        """Return 1 where a method is significantly better than the baseline, −1 where worse, else 0.
+        """Return 1 where a method is significantly better than the baseline, or the other method, −1 where worse.
+
+        0 elsewhere; [M, Q], or [M, M, Q] for all pairs.
 
         Parameters
         ----------
@@ -113,7 +128,7 @@ class Comparison:
             One of the tests of this comparison; the first by default.
         """
         if not self.adjusted:
-            return np.zeros(self.mean.shape, dtype=np.int8)
+            return np.zeros(self.difference.shape, dtype=np.int8)
         name = next(iter(self.adjusted)) if test is None else test
         if name not in self.adjusted:
             raise ParameterError.invalid("test", "significant", f"one of {', '.join(self.adjusted)}", test)
@@ -122,23 +137,38 @@ class Comparison:
     def to_frame(self) -> pl.DataFrame:
         """Return a Polars frame, one row per metric and method: mean, difference, interval, p-values.
 
-        The baseline's differences and p-values are null.
+        The baseline's differences and p-values are null. For all pairs: one row per metric and pair, the method and the
+        one it is tested `against`.
         """
         import polars as pl
 
         rows = []
         for q, metric in enumerate(self.metrics):
-            for m, method in enumerate(self.methods):
-                row: dict[str, Any] = {"metric": metric, "method": method, "mean": float(self.mean[m, q])}
-                tested = self.baseline is not None and method != self.baseline
+            for m, n in self._tested(every=True):
+                row: dict[str, Any] = {"metric": metric, "method": self.methods[m]}
+                if self.all_pairs:
+                    row["against"] = self.methods[n]
+                row["mean"] = float(self.mean[m, q])
+                at = (m, n, q) if self.all_pairs else (m, q)
+                tested = m != n and bool(self.adjusted)
                 for name in ("difference", "lower", "upper"):
-                    row[name] = float(getattr(self, name)[m, q]) if tested else None
+                    row[name] = float(getattr(self, name)[at]) if tested else None
                 for test, p in self.p_values.items():
-                    row[f"p_{test}"] = float(p[m, q]) if tested else None
-                    row[f"p_{test}_{self.correction}"] = float(self.adjusted[test][m, q]) if tested else None
+                    row[f"p_{test}"] = float(p[at]) if tested else None
+                    row[f"p_{test}_{self.correction}"] = float(self.adjusted[test][at]) if tested else None
                 rows.append(row)
         schema: dict[str, Any] = dict.fromkeys(rows[0], pl.Float64)
-        return pl.DataFrame(rows, schema=schema | {"metric": pl.String, "method": pl.String})
+        return pl.DataFrame(
+            rows, schema=schema | dict.fromkeys({"metric", "method", "against"} & set(schema), pl.String)
+        )
+
+    def _tested(self, *, every: bool = False) -> list[tuple[int, int]]:
+        """Return each tested method and the one it is tested against; with `every` the baseline itself too."""
+        n = len(self.methods)
+        if self.all_pairs:
+            return [(a, b) for a in range(n) for b in range(a + 1, n)]
+        base = 0 if self.baseline is None else self.methods.index(self.baseline)
+        return [(m, base) for m in range(n) if every or m != base]
 
     def to_text(self, *, digits: int = 4, percent: bool = False, details: bool = False) -> str:
         """Return the means as plain text, the best and the significantly different ones marked.
@@ -153,25 +183,25 @@ class Comparison:
             Also list every difference to the baseline with its interval and p-values.
         """
         rows = [["method", *self.metrics]]
-        marks = self._marks("*", "†", "‡")
-        for m, method in enumerate(self.methods):
+        marks = self._marks("*", "†", "‡", "^{}")
+        for m in range(len(self.methods)):
             cells = [self._cell(m, q, digits, percent, " ±") + marks[m][q] for q in range(len(self.metrics))]
-            rows.append([visible(method), *cells])
+            rows.append([self._name(m), *cells])
         lines = _aligned(rows)
         lines += self._legend("* best", "†", "‡", percent)
-        if details and self.baseline is not None:
+        if details and self.adjusted:
             lines += ["", *self._details(digits, percent)]
         return "\n".join(lines)
 
     def to_markdown(self, *, digits: int = 4, percent: bool = False) -> str:
         """Return the means as a Markdown table, the best in bold, the significantly different ones marked."""
-        best, signs = self._shown_best(), self._marks("", "†", "‡")
+        best, signs = self._shown_best(), self._marks("", "†", "‡", "<sup>{}</sup>")
         lines = [
             _markdown_row(["method", *self.metrics]),
             _markdown_row(["---", *["---:"] * len(self.metrics)]),
         ]
-        for m, method in enumerate(self.methods):
-            row = [visible(method)]
+        for m in range(len(self.methods)):
+            row = [self._name(m)]
             for q in range(len(self.metrics)):
                 cell = self._cell(m, q, digits, percent, " ± ")
                 row.append((f"**{cell}**" if best[m, q] else cell) + signs[m][q])
@@ -180,7 +210,7 @@ class Comparison:
 
     def to_latex(self, *, digits: int = 4, percent: bool = False) -> str:
         """Return the means as a LaTeX tabular (booktabs), the best in bold, the significant ones marked."""
-        best, signs = self._shown_best(), self._marks("", r"$^{\dagger}$", r"$^{\ddagger}$")
+        best, signs = self._shown_best(), self._marks("", r"$^{\dagger}$", r"$^{\ddagger}$", "$^{{{}}}$")
         head = " & ".join(["method", *(_latex(name) for name in self.metrics)])
         lines = [
             r"% needs \usepackage{booktabs}",
@@ -189,8 +219,8 @@ class Comparison:
             rf"{head} \\",
             r"\midrule",
         ]
-        for m, method in enumerate(self.methods):
-            row = [_latex(visible(method))]
+        for m in range(len(self.methods)):
+            row = [_latex(self._name(m))]
             for q in range(len(self.metrics)):
                 cell = self._cell(m, q, digits, percent, r" $\pm$ ")
                 row.append((rf"\textbf{{{cell}}}" if best[m, q] else cell) + signs[m][q])
@@ -204,6 +234,11 @@ class Comparison:
     def __repr__(self) -> str:
         return self.to_text()
 
+    def _name(self, m: int) -> str:
+        """Return what the row of a method is called: its name, after its letter where all pairs are tested."""
+        name = visible(self.methods[m])
+        return f"{self.letters[m]} {name}" if self.all_pairs else name
+
     def _cell(self, m: int, q: int, digits: int, percent: bool, between: str) -> str:
         """Return a mean, with its standard deviation over the seeds if known."""
         text = _number(self.mean[m, q], digits, percent)
@@ -214,12 +249,18 @@ class Comparison:
     def _shown_best(self) -> np.ndarray[Any, np.dtype[np.bool_]]:
         return self.best if len(self.methods) > 1 else np.zeros(self.mean.shape, dtype=np.bool_)
 
-    def _marks(self, best: str, better: str, worse: str) -> list[list[str]]:
+    def _marks(self, best: str, better: str, worse: str, letters: str) -> list[list[str]]:
         """Return the marks after each mean: best of its column, then significantly different."""
-        sign = {1: better, -1: worse, 0: ""}
         shown, significant = self._shown_best(), self.significant()
+
+        def mark(m: int, q: int) -> str:
+            if not self.all_pairs:
+                return {1: better, -1: worse, 0: ""}[int(significant[m, q])]
+            beaten = [letter for n, letter in enumerate(self.letters) if significant[m, n, q] > 0]
+            return letters.format(("," if len(self.letters[-1]) > 1 else "").join(beaten)) if beaten else ""
+
         return [
-            [(best if shown[m, q] else "") + sign[int(significant[m, q])] for q in range(len(self.metrics))]
+            [(best if shown[m, q] else "") + mark(m, q) for q in range(len(self.metrics))]
             for m in range(len(self.methods))
         ]
 
@@ -230,44 +271,49 @@ class Comparison:
             lines.append(f"{best} of its column")
         if self.spread is not None and not np.isnan(self.spread).all():
             lines.append("± standard deviation over the means of the seeds")
-        if self.baseline is not None and self.adjusted:
-            test = next(iter(self.adjusted))
-            others = len(self.methods) - 1
+        if self.adjusted:
+            test, n = next(iter(self.adjusted)), len(self._tested())
+            meaning = f"{better} significantly better, {worse} significantly worse than {visible(str(self.baseline))}"
+            if self.all_pairs:
+                what = "letters" if len(self.letters[-1]) == 1 else "numbers"
+                meaning = f"raised {what}: significantly better than the methods of these {what}"
             lines.append(
-                f"{better} significantly better, {worse} significantly worse than {visible(self.baseline)}: "
-                f"{TESTS[test]}, two-sided, p < {self.alpha:g}, {_CORRECTIONS[self.correction]} over {others} "
-                f"method{'s' if others != 1 else ''} per metric"
+                f"{meaning}: {TESTS[test]}, two-sided, p < {self.alpha:g}, {_CORRECTIONS[self.correction]} over {n} "
+                f"{'pair' if self.all_pairs else 'method'}{'s' if n != 1 else ''} per metric"
             )
         return lines + [f"note: {visible(note)}" for note in self.notes]
 
     def _details(self, digits: int, percent: bool) -> list[str]:
         corrected = "" if self.correction == "none" else f" after {_CORRECTIONS[self.correction]}"
-        against = visible(str(self.baseline))
+        against = "another method" if self.all_pairs else visible(str(self.baseline))
         title = f"difference to {against}, its {1 - self.alpha:.0%} bootstrap interval, and p-values{corrected}:"
-        rows = [["method", "metric", "difference", "interval", *self.adjusted]]
-        for m, method in enumerate(self.methods):
-            if method == self.baseline:
-                continue
+        rows = [
+            ["method", *(["against"] if self.all_pairs else []), "metric", "difference", "interval", *self.adjusted]
+        ]
+        for m, n in self._tested():
             for q, metric in enumerate(self.metrics):
-                low, high = (_number(v[m, q], digits, percent, sign=True) for v in (self.lower, self.upper))
+                at = (m, n, q) if self.all_pairs else (m, q)
+                low, high = (_number(v[at], digits, percent, sign=True) for v in (self.lower, self.upper))
                 rows.append(
                     [
-                        visible(method),
+                        visible(self.methods[m]),
+                        *([visible(self.methods[n])] if self.all_pairs else []),
                         metric,
-                        _number(self.difference[m, q], digits, percent, sign=True),
+                        _number(self.difference[at], digits, percent, sign=True),
                         f"[{low}, {high}]",
-                        *(f"{p[m, q]:.4f}" for p in self.adjusted.values()),
+                        *(f"{p[at]:.4f}" for p in self.adjusted.values()),
                     ]
                 )
         return [title, *_aligned(rows)]
 
 
 def compare(
-    methods: Mapping[str, Consensus | Evaluation] | Preferences | Blocks,
+    methods: Mapping[str, Evaluable] | Preferences | Blocks,
     labels: Labels | None = None,
     metrics: MetricLike | Iterable[MetricLike] | None = None,
     *,
     baseline: str | None = None,
+    all_pairs: bool = False,
     convention: str = "trec",
     rel: float | None = None,
     skip_empty: bool = False,
@@ -278,25 +324,29 @@ def compare(
     n_resamples: int = 10_000,
     random_state: int | None = 0,
 ) -> Comparison:
-    """Compare methods by their mean metrics, with paired tests of the differences to a baseline.
+    """Compare methods by their mean metrics, with paired tests against a baseline or of all pairs.
 
     Parameters
     ----------
-    methods : mapping from name to Consensus or Evaluation, Preferences, or Blocks
+    methods : mapping from name to Consensus, Preferences, Blocks or Evaluation; or Preferences, or Blocks
         The methods to compare. Preferences, in memory or in blocks, compare the lists of every expert, such as the runs
-        of several systems; experts without a list are left out with a warning.
+        of several systems; experts without a list are left out with a warning. In a mapping, preferences of one expert
+        have the name given there, those of several experts the names of the experts.
     labels : Labels, optional
         The ground truth; not needed when all are evaluations.
     metrics : str, Metric, or a list of them, optional
         Needed when a consensus is to be evaluated; evaluations bring their own.
     baseline : str, optional
         The method that the others are tested against; the first by default.
+    all_pairs : bool
+        Whether every method is tested against every other instead of a baseline. Tables give each method a letter, and
+        list after each mean the letters of the methods that it significantly exceeds.
     convention, rel, skip_empty, instances
         As in `evaluate`.
     tests : list of {"t", "fisher", "wilcoxon"}
         Paired two-sided tests. The first sets the marks in the tables.
     correction : {"holm", "bonferroni", "none"}
-        Over the methods of each metric, test by test.
+        Over the methods of each metric, or over the pairs, test by test.
     alpha : float
         Significance level; the bootstrap intervals have level 1 − alpha.
     n_resamples : int
@@ -313,7 +363,7 @@ def compare(
     -----
     For evaluations combined from folds, the means are means of fold means. Fisher's test weights the instances
     accordingly and the bootstrap resamples within folds; the other two tests use the pooled instances. Cost: the
-    evaluations, and n_resamples × instances × (methods − 1) × metrics multiplications.
+    evaluations, and n_resamples × instances × (methods − 1, or pairs) × metrics multiplications.
 
     Examples
     --------
@@ -331,22 +381,12 @@ def compare(
     from label 1 * best of its column † significantly better, ‡ significantly worse than one: Fisher's
     randomisation test, two-sided, p < 0.05, Holm's correction over 1 method per metric
     """
-    how: dict[str, Any] = {"convention": convention, "rel": rel, "skip_empty": skip_empty}
-    how["instances"] = None if instances is None else list(instances)
-    if isinstance(methods, (Preferences, Blocks)):
-        if labels is None or metrics is None:
-            raise ParameterError("evaluating the lists of experts needs labels and metrics: pass both.")
-        measured = evaluate_experts(methods, labels, metrics, **how)
-        measured.warn(len(methods.experts))
-        methods = measured.found
-    if not isinstance(methods, Mapping):
-        raise KindError(
-            "compare takes a mapping, {name: consensus}, or the preferences of several experts. "
-            f"Got {type(methods).__name__} instead."
-        )
-    names = tuple(methods)
-    if not names:
+    if isinstance(methods, Mapping) and not methods:
         raise ParameterError("there is no method to compare.")
+    evaluations: dict[str, Evaluation] = evaluate_each(
+        methods, labels, metrics, "compare", convention=convention, rel=rel, skip_empty=skip_empty, instances=instances
+    )
+    names = tuple(evaluations)
     unknown = [t for t in tests if t not in TESTS]
     if unknown or isinstance(tests, str):
         raise ParameterError.invalid("tests", "compare", f"a list of {', '.join(TESTS)}", tests)
@@ -354,16 +394,10 @@ def compare(
         raise ParameterError.invalid("correction", "compare", f"one of {', '.join(_CORRECTIONS)}", correction)
     if not 0 < alpha < 1:
         raise ParameterError.invalid("alpha", "compare", "a number between 0 and 1", alpha)
-    if baseline is not None and baseline not in methods:
+    if all_pairs and baseline is not None:
+        raise ParameterError("compare tests all pairs or against a baseline: leave out all_pairs or baseline.")
+    if baseline is not None and baseline not in names:
         raise ParameterError.invalid("baseline", "compare", f"one of {', '.join(names)}", baseline)
-    evaluations: dict[str, Evaluation] = {}
-    for name, given in methods.items():
-        if isinstance(given, Evaluation):
-            evaluations[name] = given
-            continue
-        if labels is None or metrics is None:
-            raise ParameterError(f"method {name!r} is a consensus: pass labels and metrics to evaluate it.")
-        evaluations[name] = evaluate(given, labels, metrics, **how)
     spreads = [e.spread for e in evaluations.values()]
     if metrics is not None:
         evaluations = {name: _restrict(e, metrics, name) for name, e in evaluations.items()}
@@ -377,24 +411,36 @@ def compare(
         return Comparison(
             names, first.metrics, mean, None, zero, zero, zero, {}, {}, evaluations, alpha, correction, notes, spread
         )
-    base = names[0] if baseline is None else baseline
-    lower, upper, p_values = _test(evaluations, base, tests, alpha, n_resamples, random_state)
-    tested = np.array([name != base for name in names])
-    adjusted = {}
-    for test, p in p_values.items():
-        adjusted[test] = np.ones(mean.shape)
-        for q in range(mean.shape[1]):
-            adjusted[test][tested, q] = adjust(p[tested, q], correction)
+    n = len(names)
+    base = 0 if baseline is None else names.index(baseline)
+    pairs = (
+        [(a, b) for a in range(n) for b in range(a + 1, n)] if all_pairs else [(m, base) for m in range(n) if m != base]
+    )
+    low, high, p_columns = _test(evaluations, pairs, tests, alpha, n_resamples, random_state)
+    first_of, second_of = np.array(pairs).T
+
+    def table(columns: Floats, fill: float, *, mirrored: Floats | None = None) -> Floats:
+        """Return the results of the pairs by method, and by the method they are tested against for all pairs."""
+        if not all_pairs:
+            out = np.full(mean.shape, fill)
+            out[first_of] = columns
+            return out
+        out = np.full((n, n, mean.shape[1]), fill)
+        out[first_of, second_of] = columns
+        out[second_of, first_of] = columns if mirrored is None else mirrored
+        return out
+
+    corrected = {t: np.column_stack([adjust(p, correction) for p in columns.T]) for t, columns in p_columns.items()}
     return Comparison(
         names,
         first.metrics,
         mean,
-        base,
-        mean - mean[names.index(base)],
-        lower,
-        upper,
-        p_values,
-        adjusted,
+        None if all_pairs else names[base],
+        mean[:, np.newaxis] - mean if all_pairs else mean - mean[base],
+        table(low, 0.0, mirrored=-high),
+        table(high, 0.0, mirrored=-low),
+        {t: table(columns, 1.0) for t, columns in p_columns.items()},
+        {t: table(columns, 1.0) for t, columns in corrected.items()},
         evaluations,
         alpha,
         correction,
@@ -405,35 +451,29 @@ def compare(
 
 def _test(
     evaluations: Mapping[str, Evaluation],
-    base: str,
+    pairs: Sequence[tuple[int, int]],
     tests: Sequence[str],
     alpha: float,
     n_resamples: int,
     random_state: int | None,
 ) -> tuple[Floats, Floats, dict[str, Floats]]:
-    """Return the bootstrap interval and the p-values of every method and metric against the baseline."""
-    against = evaluations[base]
+    """Return the bootstrap interval and the p-values of every pair of methods (row) and metric (column)."""
+    first = next(iter(evaluations.values()))
     # Sort instances by id, so that the resamples do not depend on the order of the labels.
-    ids, folds = against.instances.tolist(), against.folds
+    ids, folds = first.instances.tolist(), first.folds
     fold_of = [0] * len(ids) if folds is None else folds.tolist()
     order = np.array(sorted(range(len(ids)), key=lambda i: (fold_of[i], ids[i])), dtype=np.int64)
-    values = {name: np.column_stack([e.values[m] for m in e.metrics])[order] for name, e in evaluations.items()}
-    others = [name for name in evaluations if name != base]
+    values = [np.column_stack([e.values[m] for m in e.metrics])[order] for e in evaluations.values()]
     # Differences within rounding error are 0, so that they do not count as a sign.
-    d = np.hstack([values[name] - values[base] for name in others])
+    d = np.hstack([values[a] - values[b] for a, b in pairs])
     d[np.abs(d) < _SAME] = 0.0
     weights = None
     if folds is not None:
         folds = folds[order]
-        weights = 1.0 / (against.n_folds * np.bincount(folds)[folds])
+        weights = 1.0 / (first.n_folds * np.bincount(folds)[folds])
 
-    shape = (len(evaluations), len(against.metrics))
-    rows = [i for i, name in enumerate(evaluations) if name != base]
-
-    def by_method(columns: Floats, fill: float) -> Floats:
-        out = np.full(shape, fill)
-        out[rows] = np.asarray(columns).reshape(len(others), shape[1])
-        return out
+    def by_pair(columns: Any) -> Floats:
+        return np.asarray(columns).reshape(len(pairs), len(first.metrics))
 
     low, high = bootstrap_interval(d, level=1 - alpha, folds=folds, n_resamples=n_resamples, random_state=random_state)
     p_values = {}
@@ -443,8 +483,8 @@ def _test(
         else:
             function = paired_t_test if test == "t" else wilcoxon_signed_rank
             p = np.array([function(column).p_value for column in d.T])
-        p_values[test] = by_method(p, 1.0)
-    return by_method(low, 0.0), by_method(high, 0.0), p_values
+        p_values[test] = by_pair(p)
+    return by_pair(low), by_pair(high), p_values
 
 
 def _restrict(evaluation: Evaluation, metrics: MetricLike | Iterable[MetricLike], method: str) -> Evaluation:

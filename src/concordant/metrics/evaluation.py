@@ -1,4 +1,4 @@
-"""Evaluates a consensus against labels: the value of every metric for every instance, and the means.
+"""Evaluates a consensus, or the runs of experts, against labels: metrics for every instance, and the means.
 
 Every labelled instance has a value, 0 if the consensus does not rank it. Instances without labels are left out. Items
 without a label count as label 0, and labelled items that are not ranked stay in the denominators.
@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,7 @@ from concordant.data.consensus import Consensus
 from concordant.data.container import counted
 from concordant.data.index import Slots, Texts, as_ids, freeze
 from concordant.data.labels import Labels
+from concordant.data.preferences import Preferences
 from concordant.errors import (
     ConcordantWarning,
     ContractError,
@@ -50,10 +51,9 @@ from concordant.metrics.ranking import (
 if TYPE_CHECKING:
     import polars as pl
 
-    from concordant.data.preferences import Preferences
-
 __all__ = [
     "Evaluation",
+    "Evaluations",
     "Means",
     "ExpertEvaluations",
     "combine_folds",
@@ -202,6 +202,38 @@ def fold_means(values: Floats, folds: Codes | None) -> Floats:
     return np.array([values[folds == f].mean() for f in range(int(folds.max(initial=0)) + 1)])
 
 
+class Evaluations(dict[str, Evaluation]):
+    """Name of a run or method -> its evaluation, in the order given. `print` shows a table of the means."""
+
+    def to_frame(self) -> pl.DataFrame:
+        """Return the values as a Polars frame, one row per run and instance, one column per metric."""
+        import polars as pl
+
+        return pl.concat([e.per_instance.insert_column(0, pl.lit(name).alias("run")) for name, e in self.items()])
+
+    def to_text(self, *, digits: int = 4, percent: bool = False) -> str:
+        """Return the means as a table, one row per run, that names the convention."""
+        if not self:
+            return "no evaluation"
+        scale, names = 100 if percent else 1, next(iter(self.values())).metrics
+        rows = [["run", *names]]
+        rows += [[name, *(f"{scale * e.mean[m]:.{digits}f}" for m in names)] for name, e in self.items()]
+        width = [max(len(row[c]) for row in rows) for c in range(len(names) + 1)]
+        lines = ["  ".join([row[0].ljust(width[0]), *map(str.rjust, row[1:], width[1:])]) for row in rows]
+        lines.append(f"{'percent; ' if percent else ''}{next(iter(self.values())).legend}")
+        notes = dict.fromkeys(f"note: {name}: {note}" for name, e in self.items() for note in e.notes)
+        return "\n".join([*lines, *notes])
+
+    def __repr__(self) -> str:
+        return self.to_text()
+
+    __str__ = __repr__
+
+
+Evaluable = Consensus | Preferences | Blocks | Evaluation
+
+
+@overload
 def evaluate(
     consensus: Consensus,
     labels: Labels,
@@ -211,13 +243,40 @@ def evaluate(
     rel: float | None = None,
     skip_empty: bool = False,
     instances: Iterable[Any] | None = None,
-) -> Evaluation:
-    """Evaluate a consensus against labels: metrics for each instance and their means.
+) -> Evaluation: ...
+
+
+@overload
+def evaluate(
+    consensus: Preferences | Blocks | Mapping[str, Consensus | Preferences | Blocks],
+    labels: Labels,
+    metrics: MetricLike | Iterable[MetricLike],
+    *,
+    convention: str = "trec",
+    rel: float | None = None,
+    skip_empty: bool = False,
+    instances: Iterable[Any] | None = None,
+) -> Evaluations: ...
+
+
+def evaluate(
+    consensus: Consensus | Preferences | Blocks | Mapping[str, Consensus | Preferences | Blocks],
+    labels: Labels,
+    metrics: MetricLike | Iterable[MetricLike],
+    *,
+    convention: str = "trec",
+    rel: float | None = None,
+    skip_empty: bool = False,
+    instances: Iterable[Any] | None = None,
+) -> Evaluation | Evaluations:
+    """Evaluate a consensus, or the run of each expert, against labels: metrics for each instance and their means.
 
     Parameters
     ----------
-    consensus : Consensus
-        The consensus of a method.
+    consensus : Consensus, Preferences, Blocks, or a mapping from name to them
+        The consensus of a method. Preferences, in memory or in blocks, are evaluated expert by expert, each in its own
+        order; experts without a list are left out with a warning. In a mapping, preferences of one expert have the name
+        given there, those of several experts the names of the experts.
     labels : Labels
         The ground truth, matched by instance and item ids.
     metrics : str, Metric, or a list of them
@@ -233,8 +292,8 @@ def evaluate(
 
     Returns
     -------
-    Evaluation
-        `.mean`, `.values`, `.per_instance`.
+    Evaluation, or Evaluations
+        Of a consensus: `.mean`, `.values`, `.per_instance`. Otherwise a dictionary of such evaluations by name.
 
     Notes
     -----
@@ -256,20 +315,26 @@ def evaluate(
     p@2     0.5000
     1 instance; convention trec: gain label, discount 1/log2(1+i), ties by item id descending, relevant from
     label 1
+
+    Runs are evaluated as they are, alone or beside a consensus:
+
+    >>> runs = Preferences(["q"] * 4, ["x", "x", "y", "y"], ["a", "b", "c", "a"], [1, 2, 1, 2])
+    >>> evaluate({"runs": runs, "fused": consensus}, labels, "ndcg@2, map")
+    run    ndcg@2     map
+    x      0.3801  0.5000
+    y      1.0000  1.0000
+    fused  0.3801  0.8333
+    1 instance; convention trec: gain label, discount 1/log2(1+i), ties by item id descending, relevant from
+    label 1
     """
-    if not isinstance(consensus, Consensus) or not isinstance(labels, Labels):
-        hint = ""
-        if isinstance(consensus, Blocks):
-            hint = (
-                " Aggregate the blocks first: evaluate(aggregate(blocks, ...), labels, ...). compare(blocks, ...) "
-                "measures every expert."
-            )
-        elif type(consensus).__name__ == "Preferences":
-            hint = " Aggregate preferences first, or compare(preferences, ...) measures every expert."
+    if not isinstance(labels, Labels):
         raise KindError(
-            "evaluate compares a Consensus with Labels. "
-            f"Got {type(consensus).__name__} and {type(labels).__name__} instead.{hint}"
+            "evaluate compares a consensus or runs with Labels. "
+            f"Got {type(consensus).__name__} and {type(labels).__name__} instead."
         )
+    if not isinstance(consensus, Consensus):
+        how: dict[str, Any] = {"convention": convention, "rel": rel, "skip_empty": skip_empty, "instances": instances}
+        return evaluate_each(consensus, labels, metrics, "evaluate", **how)
     rule = convention_named(convention)
     wanted = parse_metrics(metrics)
     threshold = _threshold(rel)
@@ -306,6 +371,65 @@ def evaluate(
         None,
         tuple(notes),
     )
+
+
+def evaluate_each(
+    given: Preferences | Blocks | Mapping[str, Evaluable],
+    labels: Labels | None,
+    metrics: MetricLike | Iterable[MetricLike] | None,
+    owner: str,
+    *,
+    instances: Iterable[Any] | None = None,
+    **how: Any,
+) -> Evaluations:
+    """Evaluate everything in a mapping by name, and the lists of each expert in preferences; keep evaluations.
+
+    Parameters
+    ----------
+    given : Preferences, Blocks, or a mapping from name to Consensus, Preferences, Blocks or Evaluation
+        What to evaluate. Preferences of one expert take the name in the mapping, others the names of their experts.
+    labels, metrics
+        As for `evaluate`; not needed where everything is an evaluation.
+    owner : str
+        The function named in errors.
+    instances, how
+        As for `evaluate`.
+    """
+    how["instances"] = None if instances is None else list(instances)
+    if isinstance(given, (Preferences, Blocks)):
+        given = {"": given}
+    if not isinstance(given, Mapping):
+        raise KindError(
+            f"{owner} takes a consensus, the preferences of experts, or a mapping from name to them. "
+            f"Got {type(given).__name__} instead."
+        )
+    out = Evaluations()
+    for name, one in given.items():
+        if isinstance(one, Evaluation):
+            found = {name: one}
+        elif not isinstance(one, (Consensus, Preferences, Blocks)):
+            raise KindError(f"{owner}: {name!r} is a {type(one).__name__}; pass a consensus or preferences.")
+        elif labels is None or metrics is None:
+            what = f"{name!r} is a consensus" if isinstance(one, Consensus) else "these are preferences"
+            raise ParameterError(f"{owner}: {what}: pass labels and metrics to evaluate them.")
+        elif isinstance(one, Consensus):
+            found = {name: evaluate(one, labels, metrics, **how)}
+        else:
+            measured = evaluate_experts(one, labels, metrics, **how)
+            measured.warn(len(one.experts))
+            found = measured.found
+            if name and len(one.experts) == 1:
+                found = dict(zip([name], found.values(), strict=False))
+        again = [n for n in found if n in out]
+        if again:
+            raise ParameterError(
+                f"{owner}: {listing(again, 5)} would name two rows: an expert and another entry of the mapping. Rename "
+                "the entry."
+            )
+        out |= found
+    if not out:
+        raise DataError(f"{owner}: there is nothing to evaluate, because no expert ranks anything.")
+    return out
 
 
 def expert_consensus(preferences: Preferences, expert: str) -> Consensus:

@@ -15,7 +15,7 @@ from concordant.data.features import Features
 from concordant.data.streams import id_hash
 from concordant.kernels.graded_lists import GradedLists
 from concordant.kernels.lists import offsets_of
-from concordant.kernels.splitmix64 import Keys, mixed, scrambled
+from concordant.kernels.splitmix64 import Keys, hashed, mixed
 from concordant.learning.supervision import MatchedLabels
 from concordant.ranking.design_matrix import map_row_blocks
 
@@ -56,7 +56,7 @@ def canonical_lists(table: Features, truth: MatchedLabels, ties_by_input: bool) 
     row_list = list_of[slots.instance[rows]]
     lists = GradedLists.of(label[rows], offsets_of(np.bincount(row_list, minlength=len(instances))), key[by_key])
     # Levels instead of labels, because only the order of the labels matters.
-    column_keys = _column_keys(table.X, rows, mixed(lists.key[row_list] ^ scrambled(lists.level.astype(np.uint64))))
+    column_keys = _column_keys(table.X, rows, mixed(lists.key[row_list] ^ hashed(lists.level.astype(np.uint64))))
     if not ties_by_input:
         rows = rows[np.lexsort((_row_keys(table.X, rows, column_keys), lists.level, row_list))]
     return CanonicalLists(lists, rows, np.argsort(column_keys, kind="stable"), list_of)
@@ -81,7 +81,7 @@ def _column_keys(X: Floats, rows: Ints, row_keys: Keys) -> Keys:
 
     for total in map_row_blocks(block_sum, len(rows), X.shape[1]):
         out += total
-    return scrambled(out)
+    return hashed(out)
 
 
 def _row_keys(X: Floats, rows: Ints, column_keys: Keys) -> Keys:
@@ -95,4 +95,4 @@ def _row_keys(X: Floats, rows: Ints, column_keys: Keys) -> Keys:
         out[block] = bits.sum(axis=1, dtype=np.uint64)
 
     map_row_blocks(write, len(rows), X.shape[1])
-    return scrambled(out)
+    return hashed(out)

@@ -50,7 +50,7 @@ from concordant.execution.blocks import Blocks
 from concordant.features.expert_features import WeightBlocks, dense_potentials, potentials, weight_blocks
 from concordant.features.svd_features import dense_triples, singular_triples
 from concordant.kernels.graded_lists import GradedLists
-from concordant.learning.optimisers import LBFGS
+from concordant.learning.optimisers import LBFGS, max_norm
 from concordant.learning.shift import RECORDED_RANGE, TrainingSummary, check_record, depth_shift, kind_shift
 from concordant.ranking._array_input import array_validation, as_containers, as_matrix, match_features, select_columns
 from concordant.ranking._canonical_order import canonical_lists
@@ -59,7 +59,7 @@ from concordant.ranking.design_matrix import DenseDesign, DesignMatrix, Scaling,
 from concordant.ranking.second_order import ProductDesign, SelectedProducts, select_products
 
 if TYPE_CHECKING:
-    from concordant.inference.explanation import Explanation
+    from concordant.data.explanation import Explanation
     from concordant.learning.supervision import MatchedLabels
 
 __all__ = ["Ranker"]
@@ -517,7 +517,7 @@ class Ranker(Aggregator):
         features : Features, optional
             Features of the items, if the ranker was fitted with preferences and features.
         """
-        from concordant.inference.explanation import explain
+        from concordant.data.explanation import explain
 
         votes = self._checked(data)
         self._warn_of_shift(votes)
@@ -634,7 +634,7 @@ class Ranker(Aggregator):
         point = best.solver.point(found.parameters)
         self._set_fitted(objective.net(point), scaling, order.columns, chosen)
         value, gradient = objective.value(point, truth.instances, best.l2, found.passes)
-        self.fit_info_.objective, self.fit_info_.gradient_norm = value, float(np.abs(gradient).max(initial=0.0))
+        self.fit_info_.objective, self.fit_info_.gradient_norm = value, max_norm(gradient)
         if found.value is None and not self.fit_info_.interrupted:
             self._report_convergence(
                 best, found.parameters, value, objective.value(objective.start(), truth.instances, best.l2, 0)[0]

@@ -30,7 +30,7 @@ from concordant.arrays import Floats, Ints
 from concordant.base.params import check_params, integer, one_of, seed
 from concordant.errors import DataError, ParameterError, listing
 from concordant.kernels.graded_lists import GradedLists
-from concordant.kernels.splitmix64 import STEP, Keys, scrambled
+from concordant.kernels.splitmix64 import STEP, Keys, hashed
 
 __all__ = ["count", "general_partitions", "log_probability", "sample", "sampled_partitions"]
 
@@ -170,7 +170,7 @@ def sample(
     score = _scores(list(scores.values()) if isinstance(scores, Mapping) else scores)
     rank = np.empty((n, len(score)), dtype=np.int64)
     with np.errstate(over="ignore"):
-        draw_partitions(score, potential == "general", scrambled(_seeds(random_state, np.arange(n))), rank)
+        draw_partitions(score, potential == "general", hashed(_seeds(random_state, np.arange(n))), rank)
     if not isinstance(scores, Mapping):
         return rank
     out: list[list[list[str]]] = []
@@ -293,9 +293,9 @@ def sampled_partitions(
 
 def _seeds(random_state: int, numbers: NDArray[np.int64]) -> Keys:
     """Return a seed for every number, different for every random_state."""
-    own = scrambled(np.array([random_state % 2**64], dtype=np.uint64))
+    own = hashed(np.array([random_state % 2**64], dtype=np.uint64))
     with np.errstate(over="ignore"):
-        out: Keys = scrambled(own + STEP * numbers.astype(np.uint64))
+        out: Keys = hashed(own + STEP * numbers.astype(np.uint64))
     return out
 
 

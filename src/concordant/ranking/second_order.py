@@ -14,6 +14,7 @@ import numpy as np
 
 from concordant.arrays import Floats, Ints
 from concordant.kernels.ratios import ratio
+from concordant.learning.optimisers import max_norm
 from concordant.ranking.design_matrix import reproducible_product, row_blocks
 
 __all__ = ["SelectedProducts", "ProductDesign", "select_products"]
@@ -104,7 +105,7 @@ def select_products(Z: Floats, label: Floats, threshold: float = 0.15, most: int
         mean[a, b],
         1.0 / np.sqrt(variance[a, b]),
         value[kept],
-        float(np.abs(value).max(initial=0.0)),
+        max_norm(value),
     )
 
 

@@ -105,11 +105,9 @@ def new_axes(width: float, height: float) -> Axes:
     return Figure(figsize=(width, height), layout="constrained").add_subplot()
 
 
-def figure_height(
-    rows: int, *, least: float = 2.2, most: float = 14.0, each: float = 0.21, beside: float = 0.9
-) -> float:
+def figure_height(rows: int, *, each: float = 0.21, beside: float = 0.9) -> float:
     """Return the height of a figure with this many rows of text."""
-    return min(max(least, beside + each * rows), most)
+    return min(max(2.2, beside + each * rows), 14.0)
 
 
 # Labels.

@@ -175,7 +175,7 @@ def _of_comparisons(votes: Comparisons) -> Agreement:
 
     pair, flipped = unordered_pairs(votes)
     net = np.where(flipped, votes.n_right - votes.n_left, votes.n_left - votes.n_right)
-    heard = votes.n_left + votes.n_right + votes.n_ties
+    heard = votes.outcomes
     shape = (int(pair.max(initial=-1)) + 1, votes.n_experts)
     sign = coo_array((net, (pair, votes.expert)), shape=shape).tocsr().sign()
     both = coo_array((heard, (pair, votes.expert)), shape=shape).tocsr().sign()

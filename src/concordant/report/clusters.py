@@ -57,17 +57,10 @@ class ExpertCluster(NamedTuple):
     deviant: int
 
 
-def cluster_experts(votes: Preferences | Comparisons, *, most: int = _MAX_CLUSTERS) -> list[ExpertCluster]:
+def cluster_experts(votes: Preferences | Comparisons) -> list[ExpertCluster]:
     """Cluster experts with similar rankings; return the clusters, largest first.
 
-    Experts whose agreement cannot be measured are in no cluster.
-
-    Parameters
-    ----------
-    votes : Preferences or Comparisons
-        The rankings or votes.
-    most : int
-        The most clusters to make. Their number maximises the mean silhouette.
+    Their number maximises the mean silhouette. Experts whose agreement cannot be measured are in no cluster.
 
     Examples
     --------
@@ -85,7 +78,7 @@ def cluster_experts(votes: Preferences | Comparisons, *, most: int = _MAX_CLUSTE
         return []
     tau = np.nan_to_num(expert_agreement(votes.select_experts(_names(votes, most_active))).tau, nan=0.0)
     np.fill_diagonal(tau, 1.0)
-    parts = [most_active[label] for label in _ward_clusters(tau, most)]
+    parts = [most_active[label] for label in _ward_clusters(tau)]
     assigned: Ints | None = None
     found: list[tuple[Consensus, ConsensusAgreement]] = []
     for _ in range(_PASSES):
@@ -114,14 +107,14 @@ def _n_statements(votes: Preferences | Comparisons) -> Floats:
     return outcome_counts_by_expert(votes)
 
 
-def _ward_clusters(tau: Floats, most: int) -> list[Ints]:
+def _ward_clusters(tau: Floats) -> list[Ints]:
     """Cut a Ward tree of the agreement profiles into the number of clusters with the best mean silhouette."""
     from scipy.cluster.hierarchy import fcluster, linkage
 
     tree = linkage(tau, "ward")
     distance = 1.0 - (tau + tau.T) / 2
     best, chosen = -np.inf, np.zeros(len(tau), dtype=np.int64)
-    for k in range(2, most + 1):
+    for k in range(2, _MAX_CLUSTERS + 1):
         label = fcluster(tree, k, "maxclust") - 1
         value = _silhouette(distance, label)
         if value > best:

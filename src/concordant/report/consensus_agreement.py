@@ -93,7 +93,7 @@ def outcome_counts_by_expert(votes: Comparisons) -> Floats:
     """Return the number of outcomes (wins, losses and ties) of each expert; empty where experts are not named."""
     if votes.expert is None:
         return np.zeros(0)
-    outcomes = votes.n_left + votes.n_right + votes.n_ties
+    outcomes = votes.outcomes
     return np.bincount(votes.expert, weights=outcomes, minlength=votes.n_experts).astype(np.float64)
 
 
@@ -165,8 +165,8 @@ def leave_one_out_agreement(votes: Preferences | Comparisons) -> ConsensusAgreem
 
 def _leave_one_judge_out(votes: Comparisons) -> ConsensusAgreement:
     k, m = votes.n_experts, votes.n_slots
-    expert = np.zeros(0, dtype=np.int32) if votes.expert is None else votes.expert
-    net, heard = votes.n_left - votes.n_right, votes.n_left + votes.n_right + votes.n_ties
+    expert = votes.row_expert
+    net, heard = votes.n_left - votes.n_right, votes.outcomes
 
     def sums(rows: NDArray[np.bool_]) -> tuple[Floats, Floats]:
         left, right = votes.left[rows], votes.right[rows]

@@ -278,7 +278,7 @@ def identical_experts(votes: Preferences) -> list[tuple[str, str]]:
 
 
 def _of_comparisons(votes: Comparisons) -> DataSummary:
-    outcomes = votes.n_left + votes.n_right + votes.n_ties
+    outcomes = votes.outcomes
     total, ties = float(outcomes.sum()), float(votes.n_ties.sum())
     m, named = votes.n_slots, votes.expert is not None
     met = len(np.unique(unordered_pairs(votes)[0]))

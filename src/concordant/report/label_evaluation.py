@@ -123,8 +123,6 @@ class CaseStudy:
         The first item of the supervised method and the first item of the baseline.
     chosen_label, replaced_label : float
         Their labels.
-    for_chosen, for_replaced : int
-        Number of experts who rank the one above the other, and the other way round.
     contributions : list of ExpertContribution
         The experts, largest contribution first.
     others : float
@@ -150,8 +148,6 @@ class CaseStudy:
     replaced: str
     chosen_label: float
     replaced_label: float
-    for_chosen: int
-    for_replaced: int
     contributions: list[ExpertContribution]
     others: float
     items: list[str]
@@ -553,8 +549,6 @@ def _case(
         replaced=replaced,
         chosen_label=label_of.get(chosen, 0.0),
         replaced_label=label_of.get(replaced, 0.0),
-        for_chosen=above,
-        for_replaced=below,
         contributions=contributions,
         others=float(sum(gaps.values()) - sum(x.amount for x in contributions)),
         items=items,

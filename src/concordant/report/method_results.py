@@ -181,26 +181,9 @@ class RankIntervals(NamedTuple):
     bootstrapped: bool = False
 
 
-def find_rank_intervals(
-    result: MethodResult, votes: Votes, *, draws: int = _RESAMPLES, depth: int = _DEPTH, random_state: int = 0
-) -> RankIntervals | None:
+def find_rank_intervals(result: MethodResult, votes: Votes) -> RankIntervals | None:
     """Return the rank intervals of a result: those of the method, or a bootstrap over the experts.
 
-    Parameters
-    ----------
-    result : MethodResult
-        A method that was run.
-    votes : Preferences or Comparisons
-        The data it was run on.
-    draws : int
-        Number of bootstrap resamples of the experts.
-    depth : int
-        Ranks are those among the best `depth` items of each instance.
-    random_state : int
-        Seed of the resamples.
-
-    Notes
-    -----
     None where there are fewer than three experts, or where resampling would take too long.
     """
     consensus, method = result.consensus, result.method
@@ -215,14 +198,14 @@ def find_rank_intervals(
         )
     if not isinstance(votes, Preferences) or votes.n_experts < 3 or not method.tags.weights:
         return None
-    rng = np.random.default_rng(random_state)
-    drawn = rng.multinomial(votes.n_experts, np.full(votes.n_experts, 1 / votes.n_experts), size=draws).astype(float)
-    how = f"{_LEVEL:.0%} bootstrap intervals of {result.label} over {draws} resamples of the experts"
-    if votes.slots.sizes.max(initial=0) > depth:
-        how += f", ranks among the top {depth} items"
-    found = _from_contributions(method, votes, consensus, drawn, depth)
-    if found is None and votes.n_rows * draws <= _REFIT_ROWS:
-        found = _from_refits(method, votes, consensus, drawn, depth)
+    k = votes.n_experts
+    drawn = np.random.default_rng(0).multinomial(k, np.full(k, 1 / k), size=_RESAMPLES).astype(float)
+    how = f"{_LEVEL:.0%} bootstrap intervals of {result.label} over {_RESAMPLES} resamples of the experts"
+    if votes.slots.sizes.max(initial=0) > _DEPTH:
+        how += f", ranks among the top {_DEPTH} items"
+    found = _from_contributions(method, votes, consensus, drawn)
+    if found is None and votes.n_rows * _RESAMPLES <= _REFIT_ROWS:
+        found = _from_refits(method, votes, consensus, drawn)
     return None if found is None else RankIntervals(*found, how, bootstrapped=True)
 
 
@@ -241,12 +224,12 @@ def _ranks(scores: Floats) -> Floats:
 
 
 def _from_contributions(
-    method: Aggregator, votes: Preferences, consensus: Consensus, drawn: Floats, depth: int
+    method: Aggregator, votes: Preferences, consensus: Consensus, drawn: Floats
 ) -> tuple[Floats, Floats] | None:
     low, high = np.full(votes.n_slots, np.nan), np.full(votes.n_slots, np.nan)
     code = votes.experts.codes
     for n, instance in enumerate(votes.instances):
-        slots = best_slots(consensus, n, depth)
+        slots = best_slots(consensus, n, _DEPTH)
         if len(slots) == 0 or votes.list_starts[n + 1] - votes.list_starts[n] < 2:
             continue
         try:
@@ -261,11 +244,9 @@ def _from_contributions(
     return low, high
 
 
-def _from_refits(
-    method: Aggregator, votes: Preferences, consensus: Consensus, drawn: Floats, depth: int
-) -> tuple[Floats, Floats]:
+def _from_refits(method: Aggregator, votes: Preferences, consensus: Consensus, drawn: Floats) -> tuple[Floats, Floats]:
     own = votes.weights
-    each = [best_slots(consensus, n, depth) for n in range(len(votes))]
+    each = [best_slots(consensus, n, _DEPTH) for n in range(len(votes))]
     kept = np.concatenate(each) if each else np.zeros(0, int)
     ranks = np.empty((len(drawn), len(kept)))
     copy = type(method)(**method.get_params())

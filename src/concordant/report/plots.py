@@ -306,12 +306,10 @@ def agreement(
         )
     rest = ""
     if votes.n_experts > limit:
-        spoke = votes.row_expert if isinstance(votes, Preferences) else votes.expert
-        if spoke is not None:
-            said = np.bincount(spoke, minlength=votes.n_experts)
-            most_active = np.sort(np.argsort(-said, kind="stable")[:limit])
-            rest = f"{limit} of {votes.n_experts:,} experts: those with the most rows"
-            votes = votes.select_experts([votes.experts[int(e)] for e in most_active])
+        said = np.bincount(votes.row_expert, minlength=votes.n_experts)
+        most_active = np.sort(np.argsort(-said, kind="stable")[:limit])
+        rest = f"{limit} of {votes.n_experts:,} experts: those with the most rows"
+        votes = votes.select_experts([votes.experts[int(e)] for e in most_active])
     found = expert_agreement(votes, missing=missing)
     apart = ~np.eye(len(found.experts), dtype=np.bool_)
     if least is None:

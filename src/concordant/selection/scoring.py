@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from concordant.data.consensus import Consensus
 from concordant.data.labels import Labels
 from concordant.errors import DataError, KindError, listing
 from concordant.metrics.evaluation import evaluate
@@ -33,7 +34,8 @@ class Scorer:
                 f"{listing(preferences.instances[:5].tolist())}. Pass y=labels.align(preferences), or "
                 "y=labels[preferences.instances.tolist()]."
             )
-        found = evaluate(estimator.predict(preferences), labels, self.metric, convention=self.convention, rel=self.rel)
+        predicted: Consensus = estimator.predict(preferences)
+        found = evaluate(predicted, labels, self.metric, convention=self.convention, rel=self.rel)
         return found.mean[self.metric]
 
 

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
     import polars as pl
 
-    from concordant.inference.explanation import Explanation
+    from concordant.data.explanation import Explanation
 
 __all__ = ["GridSearch", "RandomSearch", "Search", "Tried", "seeded_copy"]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -31,8 +31,8 @@ class Explanation:
     ----------
     instance : str
         What was ranked.
-    items : list of str
-        Its items, best first.
+    items : list
+        Its items, best first: texts, or the caller's own ids of `fuse`.
     experts : list of str
         Those who add something, the most influential first.
     contribution : float64[items, experts]
@@ -44,7 +44,7 @@ class Explanation:
     """
 
     instance: str
-    items: list[str]
+    items: list[Any]
     experts: list[str]
     contribution: Floats
     base: Floats
@@ -73,19 +73,44 @@ class Explanation:
             return list(self.experts), self.contribution
         return [*self.experts, None], np.column_stack([self.contribution, self.base])
 
-    def between(self, first: str, second: str) -> dict[str, float]:
+    def parts(self, item: Any) -> dict[str | None, float]:
+        """Return what each expert adds to the score of an item; None stands for the base, where there is one.
+
+        Examples
+        --------
+        >>> import concordant as cc
+        >>> cc.fuse({"bm25": {7: 12.5, 3: 4.5}, "dense": {3: 0.5}}, "weighted-sum").explain().parts(7)
+        {'bm25': 1.0, 'dense': 0.0}
+        """
+        named, parts = self._parts()
+        return dict(zip(named, parts[self._row(item)].tolist(), strict=True))
+
+    def between(self, first: Any, second: Any) -> dict[str, float]:
         """Return by how much each expert puts the first item above the second, the strongest voice first.
 
         The base is nobody's and left out; it differs between items only where no list holds one of them.
         """
-        rows = []
-        for item in (first, second):
-            if item not in self.items:
-                raise DataError(f"no item {item!r} in instance {self.instance!r}. Items: {listing(self.items)}.")
-            rows.append(self.items.index(item))
-        gap = self.contribution[rows[0]] - self.contribution[rows[1]]
+        gap = self.contribution[self._row(first)] - self.contribution[self._row(second)]
         order = np.argsort(-np.abs(gap), kind="stable")
         return {self.experts[k]: float(gap[k]) for k in order.tolist() if gap[k] != 0}
+
+    def renamed(self, items: Sequence[Any], names: Sequence[Any], score: Sequence[float]) -> Explanation:
+        """Return the explanation of some items, in this order, under other names and with scores that are known."""
+        row_of = {item: row for row, item in enumerate(self.items)}
+        rows = [row_of[item] for item in items]
+        return Explanation(
+            self.instance,
+            list(names),
+            self.experts,
+            self.contribution[rows],
+            self.base[rows],
+            np.array(score, dtype=np.float64),
+        )
+
+    def _row(self, item: Any) -> int:
+        if item not in self.items:
+            raise DataError(f"no item {item!r} in instance {self.instance!r}. Items: {listing(self.items)}.")
+        return self.items.index(item)
 
     def to_text(self, rows: int = 20, columns: int = _COLUMNS) -> str:
         """Return a table of the best items and the most influential experts; what has no room is summed up.
@@ -99,7 +124,7 @@ class Explanation:
         for i, item in enumerate(self.items[:rows]):
             values = [self.score[i], *self.contribution[i, :shown]]
             values += [self.contribution[i, shown:].sum()] * rest + [self.base[i]] * based
-            table.append([item, f"{values[0]:.4f}", *(f"{v:+.4f}" for v in values[1:])])
+            table.append([str(item), f"{values[0]:.4f}", *(f"{v:+.4f}" for v in values[1:])])
         widths = [max(len(line[c]) for line in table) for c in range(len(table[0]))]
         lines = [
             "  ".join(
