@@ -19,6 +19,8 @@ PYTEST := -m pytest --quiet -n $(WORKERS) --dist worksteal
 # The tests start hundreds of processes. Container images often switch bytecode files off; each process would then spend
 # a third of its time compiling the library.
 export PYTHONDONTWRITEBYTECODE :=
+# Haystack, which an integration is tested with, reports its use over the network otherwise.
+export HAYSTACK_TELEMETRY_ENABLED := False
 PIP := -m pip install --quiet --disable-pip-version-check --no-input
 # Wheels only: no compiler is needed, and a missing wheel is an error at once instead of after minutes.
 WHEELS := --only-binary :all:
@@ -58,7 +60,7 @@ layers: $(VENV)/.dev
 
 doctest: $(VENV)/.dev
 	@echo "== doctests"
-	@$(PY) -m pytest --quiet --doctest-modules src papers
+	@$(PY) $(PYTEST) --doctest-modules src papers
 
 pytest: $(VENV)/.dev
 	@echo "== tests"

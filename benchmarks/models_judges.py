@@ -199,7 +199,7 @@ def _answers(delta: Floats, slope: Floats | float, side: Floats | float, tie: Fl
 
 def _plain_fit(votes: Votes, start: Floats | None = None, max_iter: int = 1000) -> Floats:
     """Return scores and tie parameter of Bradley-Terry or Davidson."""
-    count = votes.n_left + votes.n_right + votes.n_ties
+    count = votes.outcomes
     n = votes.n_items
 
     def loss(x: Floats) -> tuple[float, Floats]:
@@ -262,7 +262,10 @@ def _mixture(votes: Votes, max_iter: int = 300) -> _Mixture:
 
 def _kernel_fit(votes: Votes) -> _expert_reliability.JudgeFit:
     return _expert_reliability.fit_judges(
-        *votes[:6], np.array([0, votes.n_items]), votes.n_judges, prior=PRIOR, sided=votes.sided
+        _expert_reliability.Outcomes(*votes[:6], np.array([0, votes.n_items])),
+        votes.n_judges,
+        prior=PRIOR,
+        sided=votes.sided,
     )
 
 

@@ -22,7 +22,7 @@ from models_peers import Worker, ours
 from models_peers import workload as pairs
 
 HERE = Path(__file__).parent
-REQUEST = {"n_lists": 3, "length": 100, "pool": 200, "repeats": 20}
+REQUEST = {"n_lists": 3, "length": 100, "pool": 200, "repeats": 200}
 
 
 def _environment(source: Path) -> dict[str, str]:

@@ -23,6 +23,10 @@ from sphinx.ext.napoleon import NumpyDocstring  # noqa: E402
 import concordant  # noqa: E402 - the path must be set first
 from concordant.data.container import Container  # noqa: E402
 
+# Autodoc changes `typing.TYPE_CHECKING` while it imports, and Pydantic's classes cannot be made then.
+for framework in ("haystack", "langchain", "llama_index", "pyterrier"):
+    import_module(f"concordant.integrations.{framework}")
+
 project = "Concordant"
 author = "the authors of Concordant"
 release = concordant.__version__

@@ -166,7 +166,8 @@ class Selection:
             return True
         values = item.callspec.params.values()
         if path in CONTRACT:
-            return any(str(getattr(v, "name", v)) in self.methods for v in values)
+            # A method by its name, or by its class with parameters: "RRF(k=10)".
+            return any(str(getattr(v, "name", v)).partition("(")[0] in self.methods for v in values)
         if path == PAGES and self.pages:
             return any(isinstance(v, Path) and v.relative_to(ROOT).as_posix() in self.pages for v in values)
         return True
