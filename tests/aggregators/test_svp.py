@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 from warnings import catch_warnings, simplefilter
@@ -153,6 +154,32 @@ def test_what_has_not_settled_is_said_and_kept() -> None:
         answer = svp.fit_predict(p)
     assert not svp.fit_info_.converged
     assert np.ptp(answer.score) > 0
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_too_few_pairs_are_completed_in_one_way_whatever_the_rows_and_names(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    path = rng.permutation(8)
+    rows = [(int(a), int(b), int(rng.integers(0, 4)), int(rng.integers(0, 4))) for a, b in pairwise(path)]
+
+    def scores(order: Any, name: Any) -> dict[int, float]:
+        chosen = [rows[r] for r in order]
+        votes = cc.Comparisons(
+            ["q"] * 7,
+            ["e"] * 7,
+            [f"i{name[row[0]]}" for row in chosen],
+            [f"i{name[row[1]]}" for row in chosen],
+            [row[2] for row in chosen],
+            [row[3] for row in chosen],
+            [1] * 7,
+        )
+        found = quiet(cc.SVP(), votes).to_dict()["q"]
+        return {i: found[f"i{name[i]}"] for i in range(8)}
+
+    first = scores(range(7), range(8))
+    for _ in range(3):
+        again = scores(rng.permutation(7), rng.permutation(8))
+        assert again == pytest.approx(first, rel=0, abs=1e-9)
 
 
 @pytest.mark.parametrize(

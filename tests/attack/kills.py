@@ -213,7 +213,7 @@ def main() -> None:
     mode, first, *rest = sys.argv[1:]
     seen, armed = 0, True
     number, last = (int(first), int(rest.pop(0))) if mode == "kill" else (0, 0)
-    inside = os.environ["TMPDIR"].rpartition(os.sep)[0]
+    inside = os.path.realpath(os.path.dirname(os.environ["TMPDIR"]))
 
     def notice(event: str, arguments: tuple[Any, ...]) -> None:
         nonlocal seen, armed
@@ -222,7 +222,7 @@ def main() -> None:
             return
         # What is removed with a folder has a name relative to it.
         named = os.fspath(arguments[0]) if isinstance(arguments[0], (str, os.PathLike)) else ""
-        if os.path.isabs(named) != named.startswith(inside):
+        if os.path.isabs(named) and not os.path.realpath(named).startswith(inside):
             return
         seen += 1
         if mode == "kill" and seen == last:

@@ -424,6 +424,7 @@ FOUND = {
         "bradley-terry, reliability": (121, 161),
         "mpm, adherence": (79, 121),
         "extended-mallows": (69,),
+        "svp": (261,),
     },
 }
 

@@ -551,3 +551,15 @@ def test_what_the_system_does_not_let_be_read_is_named(tmp_path: Path, monkeypat
             read(tmp_path / "secret.trec")
     with pytest.raises(DataError, match=r"cannot write 'y+…': File name too long"):
         files.check_writable("y" * 5000)
+
+
+def test_the_folder_for_temporary_files_is_found_without_writing_to_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    monkeypatch.setattr(tempfile, "_get_default_tempdir", lambda: pytest.fail("a file was written to try the folder"))
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "missing"))
+    monkeypatch.setenv("TEMP", str(tmp_path))
+    assert files.temporary_folder() == tmp_path
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "chosen"))
+    assert files.temporary_folder() == tmp_path / "chosen"

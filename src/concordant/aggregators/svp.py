@@ -24,13 +24,41 @@ from concordant.data.preferences import Preferences
 from concordant.errors import ConvergenceWarning, IdentifiabilityWarning, listing
 from concordant.execution import map_instances
 from concordant.kernels.pairwise_wins import pair_room
+from concordant.kernels.splitmix64 import hashed
 
 __all__ = ["SVP"]
 
 # A mean margin below this share of the largest margin is rounding error.
 _NOTHING = 1e-10
 
+# Margins count as equal in `_order_by_margins` if they differ by less than one part in this many of the largest.
+_EQUAL = 2.0**30
+
 Margins = tuple[Codes, Codes, Floats]
+
+
+def _order_by_margins(table: Margins, n: int) -> tuple[Codes, Margins]:
+    """Return the new number of each item, and the margins by new numbers: an order that the margins alone decide.
+
+    Where the completion is not unique, rounding errors decide, and those depend on the order of sums. Neither the order
+    of rows nor the names of items may decide. So items are numbered by colour refinement: the key of an item is a hash
+    of its key and of the keys and margins of all it was compared with, until no more items are told apart.
+    """
+    first, second, value = table
+    margin = np.rint(value / np.abs(value).max(initial=1e-300) * _EQUAL).astype(np.int64)
+    one, other = (hashed(v.astype(np.uint64)) for v in (margin, -margin))
+    key, told = np.zeros(n, dtype=np.uint64), 0
+    while (distinct := len(np.unique(key))) > told:
+        told, base = distinct, key
+        key = hashed(base)
+        np.add.at(key, first, hashed(base[second] ^ one))
+        np.add.at(key, second, hashed(base[first] ^ other))
+    place = np.empty(n, dtype=np.int32)
+    place[np.argsort(key, kind="stable")] = np.arange(n, dtype=np.int32)
+    a, b = place[first], place[second]
+    low, high = np.minimum(a, b), np.maximum(a, b)
+    rows = np.lexsort((high, low))
+    return place, (low[rows], high[rows], np.where(a < b, value, -value)[rows])
 
 
 class _Completed(NamedTuple):
@@ -208,12 +236,17 @@ class SVP(Aggregator):
             rows = np.flatnonzero(group[first] == g)
             local = np.empty(n, dtype=np.int32)
             local[items] = np.arange(len(items), dtype=np.int32)
+            margins = local[first[rows]], local[second[rows]], value[rows]
+            half = self.rank // 2
+            free = min(half * (2 * len(items) - 2 * half - 1), len(items) * (len(items) - 1) // 2)
+            if len(rows) < free:
+                sparse = True
+                place, margins = _order_by_margins(margins, len(items))
+                items = items[np.argsort(place)]
             left, right, *run = svp.complete(
-                local[first[rows]],
-                local[second[rows]],
-                value[rows],
+                *margins,
                 len(items),
-                self.rank // 2,
+                half,
                 0.0 if self.step == "auto" else float(self.step),
                 self.max_iter,
                 float(self.tol),
@@ -223,8 +256,6 @@ class SVP(Aggregator):
             if np.abs(mean).max() > _NOTHING * largest:
                 score[items] = mean
             parts.append(items)
-            half = self.rank // 2
-            sparse |= len(rows) < min(half * (2 * len(items) - 2 * half - 1), len(items) * (len(items) - 1) // 2)
             runs.append(run)
         if not runs:
             return _Completed(score, parts, False, 0, 0.0, 0.0, 0.0)

@@ -16,6 +16,7 @@ import os
 import re
 import stat
 import sys
+import tempfile
 import weakref
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -66,6 +67,7 @@ __all__ = [
     "read_head",
     "standard_input",
     "stem",
+    "temporary_folder",
     "text_blocks",
     "text_lines",
     "warn_empty",
@@ -696,6 +698,19 @@ def is_stream(path: PathLike) -> bool:
     except OSError:
         return False
     return not stat.S_ISREG(mode) and not stat.S_ISDIR(mode)
+
+
+def temporary_folder() -> Path:
+    """Return the folder for temporary files, as `tempfile.gettempdir` does.
+
+    That function writes and removes a file to see whether it can; a process killed in between leaves the file behind.
+    So a folder that the environment names is asked for its permissions instead.
+    """
+    for name in ("TMPDIR", "TEMP", "TMP"):
+        folder = os.environ.get(name)
+        if tempfile.tempdir is None and folder and os.path.isdir(folder) and os.access(folder, os.W_OK | os.X_OK):
+            return Path(os.path.abspath(folder))
+    return Path(tempfile.gettempdir())
 
 
 @contextmanager

@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import tempfile
 from collections.abc import Hashable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,7 +22,7 @@ from concordant.arrays import Codes, Floats, Ints
 from concordant.data.index import Texts
 from concordant.errors import DataError, FormatError, shorten
 from concordant.io._dictionary_encoding import Batch, DictionaryEncoder, EncodedRows, merge_batches
-from concordant.io._files import atomic_write, display_path
+from concordant.io._files import atomic_write, display_path, temporary_folder
 from concordant.io._locks import CHECKPOINT_LOCK, FolderLock, TemporaryPath, lock_folder, remove_unfinished
 from concordant.io._row_sources import RowSource
 from concordant.kernels.lists import offsets_of
@@ -106,7 +105,7 @@ class Spool:
                 files = json.dumps([file[0] for file in (job or {}).get("files", ())])
                 key = hashlib.blake2b(files.encode("utf-8", "surrogatepass"), digest_size=6).hexdigest()
                 self._temporary = TemporaryPath(
-                    Path(folder or tempfile.gettempdir()), f"concordant-{key}-", "", folder=True
+                    Path(folder or temporary_folder()), f"concordant-{key}-", "", folder=True
                 ).create()
                 self.folder = self._temporary.path
             else:
@@ -114,7 +113,7 @@ class Spool:
                 self.folder.mkdir(parents=True, exist_ok=True)
                 self._lock = lock_folder(self.folder)
         except OSError as error:
-            where = tempfile.gettempdir() if folder is None and kept is None else os.fspath(kept or folder or "")
+            where = os.fspath(kept or folder or temporary_folder())
             raise DataError(
                 f"no folder for rows that do not fit in memory can be made in {display_path(where)!r} "
                 f"({error.strerror}). Name another one."

@@ -8,14 +8,21 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from concordant.data.consensus import Consensus
 from concordant.errors import FormatError, ParameterError, quote
-from concordant.io._files import PathLike, atomic_write, check_writable, display_path, is_stream, naming_output
+from concordant.io._files import (
+    PathLike,
+    atomic_write,
+    check_writable,
+    display_path,
+    is_stream,
+    naming_output,
+    temporary_folder,
+)
 from concordant.io._locks import FolderLock, TemporaryPath, lock_folder, remove_unfinished
 from concordant.io.formats import FORMATS, unknown_options
 from concordant.io.write import format_of
@@ -85,7 +92,7 @@ class BlockWriter:
         if folder is None:
             target = Path(os.path.realpath(self.path))
             # A pipe or a device has no folder: its parts go to the folder for temporary files.
-            place = Path(tempfile.gettempdir()) if is_stream(path) else target.parent
+            place = temporary_folder() if is_stream(path) else target.parent
             self._temporary = TemporaryPath(place, f".{target.name[:200]}.", ".parts", folder=True)
             self.folder = self._temporary.path
             with naming_output(path):
