@@ -451,6 +451,17 @@ def test_the_page_of_a_notebook_is_escaped() -> None:
     assert "12 more" in page
 
 
+def test_combmnz_is_explained_by_the_score_of_each_list_times_the_number_of_lists() -> None:
+    lists = {"x": {"a": 3.0, "b": 1.0}, "y": {"b": 8.0, "c": 4.0, "d": 0.0}}
+    hits = cc.fuse(lists, "comb-mnz", weights={"y": 2.0})
+    parts = {hit.id: hits.explain().parts(hit.id) for hit in hits}
+    # b is in lists of weight 1 and 2; its normalised scores are 0 in x and 1 in y.
+    assert parts["b"]["y"] == pytest.approx(3.0 * 2.0 * 1.0)
+    assert parts["b"].get("x", 0.0) == 0.0
+    assert parts["c"]["y"] == pytest.approx(2.0 * 2.0 * 0.5)
+    assert parts["a"]["x"] == pytest.approx(1.0 * 1.0 * 1.0)
+
+
 def test_scores_that_are_no_sum_cannot_be_explained() -> None:
     with pytest.raises(KindError, match="no sum over experts"):
         cc.fuse({"x": ["a"]}, "copeland").explain()

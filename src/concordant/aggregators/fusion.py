@@ -85,11 +85,22 @@ def row_starts(preferences: Preferences) -> Ints:
     return preferences.list_offsets[preferences.list_starts]
 
 
-def sum_by_slot(preferences: Preferences, terms: Floats, weights: Floats | None, *, fine: bool = False) -> Floats:
+def sum_by_slot(
+    preferences: Preferences,
+    terms: Floats,
+    weights: Floats | None,
+    *,
+    absent: Floats | None = None,
+    fine: bool = False,
+) -> Floats:
     """Return the weighted sum of the terms of every slot, the same bits for any order of experts.
 
-    With `fine`, small sums keep all digits beside large ones of the same instance.
+    A list adds `absent` of the list to the items it leaves out, or nothing. With `fine`, small sums keep all digits
+    beside large ones of the same instance.
     """
+    if absent is not None:
+        rest = sum_by_instance(preferences, absent, weights)[preferences.slots.instance]
+        return rest + sum_by_slot(preferences, terms - np.repeat(absent, preferences.list_lengths), weights, fine=fine)
     if weights is not None:
         terms = terms * np.repeat(weights, preferences.list_lengths)
     starts, most = row_starts(preferences), np.diff(preferences.list_starts)
@@ -160,12 +171,29 @@ class WeightedFusion(Aggregator):
         check_record(self)
 
 
-def by_expert(preferences: Preferences, terms: Floats, weights: Floats | None) -> tuple[list[str], Floats, Floats]:
-    """Return the experts, their contributions to every slot, and 0 for the constant part."""
+def by_expert(
+    preferences: Preferences,
+    terms: Floats,
+    weights: Floats | None,
+    *,
+    absent: Floats | None = None,
+    factor: Floats | None = None,
+) -> tuple[list[str], Floats, Floats]:
+    """Return the experts, their contributions to every slot, and 0 for the constant part.
+
+    A contribution is weight times term, or weight times `absent` of the list where it leaves the item out, times the
+    `factor` of the slot.
+    """
+    out = np.zeros((preferences.n_slots, preferences.n_experts))
+    if absent is not None:
+        given = np.zeros((len(preferences), preferences.n_experts))
+        given[preferences.list_instance, preferences.list_expert] = absent if weights is None else absent * weights
+        out += given[preferences.slots.instance]
     if weights is not None:
         terms = terms * np.repeat(weights, preferences.list_lengths)
-    out = np.zeros((preferences.n_slots, preferences.n_experts))
     out[preferences.slot, preferences.row_expert] = terms
+    if factor is not None:
+        out *= factor[:, np.newaxis]
     return preferences.experts.tolist(), out, np.zeros(preferences.n_slots)
 
 
@@ -345,10 +373,8 @@ class RRF(WeightedFusion):
 
     def _contributions(self, preferences: Preferences) -> tuple[list[str], Floats, Floats]:
         k, weights = self._decay(), self._list_weights(preferences)
-        experts, out, base = by_expert(preferences, rank_terms(preferences.ranks(self.ties), k), weights)
-        if self.normalize:
-            out /= self._best_score(preferences, k, weights)[:, np.newaxis]
-        return experts, out, base
+        factor = 1.0 / self._best_score(preferences, k, weights) if self.normalize else None
+        return by_expert(preferences, rank_terms(preferences.ranks(self.ties), k), weights, factor=factor)
 
     def _position_tables(
         self,
@@ -405,8 +431,12 @@ class ISR(Aggregator):
         self.ties = ties
 
     def _scores(self, preferences: Preferences) -> Floats:
-        total, count = _inverse_squares(preferences, self.ties)
-        return count * total
+        return count_lists(preferences, preferences.list_weight) * _sum_of_inverse_squares(preferences, self.ties)
+
+    def _contributions(self, preferences: Preferences) -> tuple[list[str], Floats, Floats]:
+        weights = preferences.list_weight
+        terms = _inverse_squares(preferences, self.ties)
+        return by_expert(preferences, terms, weights, factor=count_lists(preferences, weights))
 
 
 @register_method
@@ -450,16 +480,28 @@ class LogISR(Aggregator):
         self.sigma = sigma
         self.ties = ties
 
-    def _scores(self, preferences: Preferences) -> Floats:
-        total, count = _inverse_squares(preferences, self.ties)
+    def _factor(self, preferences: Preferences) -> Floats:
+        """Return log(n_i + sigma) for every slot."""
         # With weights below 1 the logarithm would be negative and reverse the order.
-        return np.log(np.maximum(count, 1.0) + self.sigma) * total
+        return np.log(np.maximum(count_lists(preferences, preferences.list_weight), 1.0) + self.sigma)
+
+    def _scores(self, preferences: Preferences) -> Floats:
+        return self._factor(preferences) * _sum_of_inverse_squares(preferences, self.ties)
+
+    def _contributions(self, preferences: Preferences) -> tuple[list[str], Floats, Floats]:
+        terms = _inverse_squares(preferences, self.ties)
+        return by_expert(preferences, terms, preferences.list_weight, factor=self._factor(preferences))
 
 
-def _inverse_squares(preferences: Preferences, ties: str) -> tuple[Floats, Floats]:
-    weights = preferences.list_weight
+def _inverse_squares(preferences: Preferences, ties: str) -> Floats:
+    """Return 1 / r ** 2 for every row."""
     rank = preferences.ranks(ties)
-    return sum_by_slot(preferences, 1.0 / (rank * rank), weights, fine=True), count_lists(preferences, weights)
+    return 1.0 / (rank * rank)
+
+
+def _sum_of_inverse_squares(preferences: Preferences, ties: str) -> Floats:
+    """Return the weighted sum of 1 / r ** 2 for every slot."""
+    return sum_by_slot(preferences, _inverse_squares(preferences, ties), preferences.list_weight, fine=True)
 
 
 @register_method
@@ -507,9 +549,16 @@ class RBC(Aggregator):
         self.phi = phi
         self.ties = ties
 
+    def _terms(self, preferences: Preferences) -> Floats:
+        """Return (1 - phi) phi ** (r - 1) for every row."""
+        terms: Floats = (1.0 - self.phi) * self.phi ** (preferences.ranks(self.ties) - 1.0)
+        return terms
+
     def _scores(self, preferences: Preferences) -> Floats:
-        terms = (1.0 - self.phi) * self.phi ** (preferences.ranks(self.ties) - 1.0)
-        return sum_by_slot(preferences, terms, preferences.list_weight, fine=True)
+        return sum_by_slot(preferences, self._terms(preferences), preferences.list_weight, fine=True)
+
+    def _contributions(self, preferences: Preferences) -> tuple[list[str], Floats, Floats]:
+        return by_expert(preferences, self._terms(preferences), preferences.list_weight)
 
 
 def normalise(preferences: Preferences, norm: str, owner: str) -> tuple[Floats, Floats | None]:
@@ -618,14 +667,6 @@ class _Comb(Aggregator):
         raise TypeError(f"{type(self).__name__} does not define _combine")
 
 
-def _total(preferences: Preferences, value: Floats, absent: Floats | None, weights: Floats | None) -> Floats:
-    """Return the weighted sum of the values of every slot, with `absent` for the lists that leave it out."""
-    if absent is None:
-        return sum_by_slot(preferences, value, weights)
-    rest = sum_by_instance(preferences, absent, weights)[preferences.slots.instance]
-    return rest + sum_by_slot(preferences, value - np.repeat(absent, preferences.list_lengths), weights)
-
-
 def _number(preferences: Preferences, absent: Floats | None, weights: Floats | None) -> Floats:
     """Return the total weight of the lists with a value for every slot: those that hold it, or all with `absent`."""
     if absent is None:
@@ -633,8 +674,34 @@ def _number(preferences: Preferences, absent: Floats | None, weights: Floats | N
     return sum_by_instance(preferences, np.ones(preferences.n_lists), weights)[preferences.slots.instance]
 
 
+class _CombSum(_Comb):
+    """Base class: score(i) = n_i ** gamma * sum over lists of w * s_i, which each list adds its part to."""
+
+    _gamma: ClassVar[int] = 0
+
+    def _combine(
+        self, preferences: Preferences, value: Floats, absent: Floats | None, weights: Floats | None
+    ) -> Floats:
+        total = sum_by_slot(preferences, value, weights, absent=absent)
+        if self._gamma == 0:
+            return total
+        number = _number(preferences, absent, weights)
+        return number * total if self._gamma > 0 else total / np.where(number > 0, number, 1.0)
+
+    def _contributions(self, preferences: Preferences) -> tuple[list[str], Floats, Floats]:
+        value, absent = self._normalised(preferences)
+        weights = self._list_weights(preferences)
+        number = _number(preferences, absent, weights)
+        factor = np.where(number > 0, number, 1.0) ** self._gamma if self._gamma else None
+        experts, out, base = by_expert(preferences, value, weights, absent=absent, factor=factor)
+        # The score of an item in no list is no expert's contribution.
+        silent = number == 0
+        base[silent] = self._scores(preferences)[silent] - out[silent].sum(axis=1)
+        return experts, out, base
+
+
 @register_method
-class CombSUM(_Comb):
+class CombSUM(_CombSum):
     """The sum of the normalised scores that the lists give the item.
 
     score(i) = sum over lists of w * s_i. An item that a list leaves out gets nothing from it; an item in no list
@@ -679,14 +746,9 @@ class CombSUM(_Comb):
 
     name = "comb-sum"
 
-    def _combine(
-        self, preferences: Preferences, value: Floats, absent: Floats | None, weights: Floats | None
-    ) -> Floats:
-        return _total(preferences, value, absent, weights)
-
 
 @register_method
-class DBSF(_Comb):
+class DBSF(_CombSum):
     """Distribution-based score fusion: the sum of the scores, scaled by the mean and standard deviation of their list.
 
     score(i) = sum over lists of w * (1/2 + (s_i - mean) / (6 * standard deviation)), each term clipped to 0–1. Scores
@@ -738,14 +800,9 @@ class DBSF(_Comb):
             z = z * np.repeat(np.sqrt((lengths - 1.0) / lengths), lengths)
         return three_sigma(z, clip=self.clip), absent
 
-    def _combine(
-        self, preferences: Preferences, value: Floats, absent: Floats | None, weights: Floats | None
-    ) -> Floats:
-        return _total(preferences, value, absent, weights)
-
 
 @register_method
-class CombMNZ(_Comb):
+class CombMNZ(_CombSum):
     """The sum of the normalised scores of the item times the number of lists that hold it.
 
     score(i) = n_i * sum over lists of w * s_i, n_i = sum of the weights of the lists that hold i (of all lists under
@@ -774,15 +831,11 @@ class CombMNZ(_Comb):
     """
 
     name = "comb-mnz"
-
-    def _combine(
-        self, preferences: Preferences, value: Floats, absent: Floats | None, weights: Floats | None
-    ) -> Floats:
-        return _number(preferences, absent, weights) * _total(preferences, value, absent, weights)
+    _gamma = 1
 
 
 @register_method
-class CombANZ(_Comb):
+class CombANZ(_CombSum):
     """The mean of the normalised scores of the item over the lists that hold it.
 
     score(i) = sum over lists of w * s_i / n_i, n_i = sum of the weights of the lists that hold i (of all lists under
@@ -811,12 +864,7 @@ class CombANZ(_Comb):
     """
 
     name = "comb-anz"
-
-    def _combine(
-        self, preferences: Preferences, value: Floats, absent: Floats | None, weights: Floats | None
-    ) -> Floats:
-        number = _number(preferences, absent, weights)
-        return _total(preferences, value, absent, weights) / np.where(number > 0, number, 1.0)
+    _gamma = -1
 
 
 def _extreme(
@@ -961,7 +1009,7 @@ class CombMED(_Comb):
 
 
 @register_method
-class WeightedSum(WeightedFusion, _Comb):
+class WeightedSum(WeightedFusion, _CombSum):
     """The sum of the normalised scores of the item, each list weighed by the trust in its expert.
 
     score(i) = sum over lists of w * s_i. CombSUM with weights given by expert. An item that a list leaves out gets
@@ -1045,24 +1093,6 @@ class WeightedSum(WeightedFusion, _Comb):
         """Return the contribution of every row, relative to an absent item."""
         value, absent = self._normalised(preferences)
         return value if absent is None else value - np.repeat(absent, preferences.list_lengths)
-
-    def _contributions(self, preferences: Preferences) -> tuple[list[str], Floats, Floats]:
-        weights = self._list_weights(preferences)
-        experts, out, base = by_expert(preferences, self._terms(preferences), weights)
-        _, absent = self._normalised(preferences)
-        if absent is not None:
-            given = np.zeros((len(preferences), len(experts)))
-            given[preferences.list_instance, preferences.list_expert] = absent if weights is None else absent * weights
-            out += given[preferences.slots.instance]
-        # The score of an item in no list is no expert's contribution.
-        silent = count_lists(preferences, weights) == 0
-        base[silent] = self._scores(preferences)[silent] - out[silent].sum(axis=1)
-        return experts, out, base
-
-    def _combine(
-        self, preferences: Preferences, value: Floats, absent: Floats | None, weights: Floats | None
-    ) -> Floats:
-        return _total(preferences, value, absent, weights)
 
     def _data_shift(self, preferences: Preferences) -> str:
         # These two norms use the order only.

@@ -11,7 +11,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from concordant.aggregators.fusion import LISTS, count_lists, sum_by_instance, sum_by_slot
+from concordant.aggregators.fusion import LISTS, by_expert, count_lists, sum_by_instance, sum_by_slot
 from concordant.arrays import Floats
 from concordant.base.contract import Aggregator, Tags
 from concordant.base.params import Constraint, one_of
@@ -62,15 +62,20 @@ class Borda(Aggregator):
     def __init__(self, *, missing: str = "mean") -> None:
         self.missing = missing
 
-    def _scores(self, preferences: Preferences) -> Floats:
-        lengths, weights = preferences.list_lengths, preferences.list_weight
+    def _points(self, preferences: Preferences) -> tuple[Floats, Floats | None]:
+        """Return the points of every row, and those that each list gives the items it leaves out (None for none)."""
+        lengths = preferences.list_lengths
         sizes = np.diff(preferences.slots.offsets)[preferences.list_instance]
         points = np.repeat(sizes + 1.0, lengths) - preferences.positions("average")
-        if self.missing == "zero":
-            return sum_by_slot(preferences, points, weights)
-        absent = (sizes - lengths + 1).astype(np.float64) / 2
-        rest = sum_by_instance(preferences, absent, weights)[preferences.slots.instance]
-        return rest + sum_by_slot(preferences, points - np.repeat(absent, lengths), weights)
+        return points, None if self.missing == "zero" else (sizes - lengths + 1).astype(np.float64) / 2
+
+    def _scores(self, preferences: Preferences) -> Floats:
+        points, absent = self._points(preferences)
+        return sum_by_slot(preferences, points, preferences.list_weight, absent=absent)
+
+    def _contributions(self, preferences: Preferences) -> tuple[list[str], Floats, Floats]:
+        points, absent = self._points(preferences)
+        return by_expert(preferences, points, preferences.list_weight, absent=absent)
 
 
 def _mean_positions(preferences: Preferences, position: Floats, missing: str) -> Floats:
@@ -82,11 +87,9 @@ def _mean_positions(preferences: Preferences, position: Floats, missing: str) ->
         total = sum_by_slot(preferences, position, weights)
         behind = np.diff(preferences.slots.offsets)[instance] + 1.0
         return np.where(number > 0, total / np.where(number > 0, number, 1.0), behind)
-    lengths = preferences.list_lengths
-    absent = (lengths + 1).astype(np.float64)
     number = sum_by_instance(preferences, np.ones(preferences.n_lists), weights)[instance]
-    total = sum_by_instance(preferences, absent, weights)[instance]
-    total = total + sum_by_slot(preferences, position - np.repeat(absent, lengths), weights)
+    absent = (preferences.list_lengths + 1).astype(np.float64)
+    total = sum_by_slot(preferences, position, weights, absent=absent)
     return total / np.where(number > 0, number, 1.0)
 
 
