@@ -110,7 +110,10 @@ def margin_table(
 
 @jit
 def _matvec(first: Codes, second: Codes, known: Floats, left: Floats, right: Floats, x: Floats, out: Floats) -> None:
-    """Write (sum_c left_c right_c^T - right_c left_c^T + K) x to `out`; K holds known[e] at (first[e], second[e])."""
+    """Write (sum_c left_c right_c^T - right_c left_c^T + K) x to `out`; K holds known[e] at (first[e], second[e]).
+
+    Any order of pairs will do; pairs with the same first item in a row are summed without going through memory.
+    """
     n = len(x)
     for i in range(n):
         out[i] = 0.0
@@ -122,11 +125,17 @@ def _matvec(first: Codes, second: Codes, known: Floats, left: Floats, right: Flo
             by_left += left[c, i] * x[i]
         for i in range(n):
             out[i] += left[c, i] * by_right - right[c, i] * by_left
-    for e in range(len(first)):
+    e = 0
+    while e < len(first):
         i = first[e]
-        j = second[e]
-        out[i] += known[e] * x[j]
-        out[j] -= known[e] * x[i]
+        own = x[i]
+        total = 0.0
+        while e < len(first) and first[e] == i:
+            j = second[e]
+            total += known[e] * x[j]
+            out[j] -= known[e] * own
+            e += 1
+        out[i] += total
 
 
 @jit
