@@ -226,6 +226,57 @@ def test_parts_give_what_the_whole_gives(monkeypatch: pytest.MonkeyPatch) -> Non
     np.testing.assert_allclose(parts.stderr, whole.stderr, rtol=1e-12)
 
 
+@pytest.mark.parametrize("highest", [9, 10**6])
+def test_long_lists_are_not_counted_and_give_what_pair_counts_give(
+    monkeypatch: pytest.MonkeyPatch, highest: int
+) -> None:
+    rng = np.random.default_rng(3)
+    rows = [
+        (f"q{q}", f"e{e}", f"i{i}", int(rng.integers(1, highest)))
+        for q, size in enumerate((20, 40, 30))
+        for e in range(5)
+        for i in rng.choice(size, size - 4 * e % size, replace=False)
+    ]
+    votes = cc.Preferences(*zip(*rows, strict=True)).with_weights({"e1": 2.0, "e2": 0.0})
+    ties = highest < 100
+    counted, alone = cc.BradleyTerry(), cc.BradleyTerry()
+    whole = counted.fit_predict(votes)
+    monkeypatch.setattr(_pairwise_outcomes, "_BLOCK_PAIRS", 300)
+    monkeypatch.setattr(_pairwise_outcomes, "_LONG", 10)
+    outcomes = _pairwise_outcomes.ListOutcomes.of(votes, "binary", ties=True, uncounted=True)
+    assert not isinstance(outcomes.statistics, type(outcomes.pairs))
+    assert outcomes.long_instances.tolist() == [False, True, True]
+    lists = alone.fit_predict(votes)
+    np.testing.assert_allclose(lists.score, whole.score, atol=1e-9)
+    np.testing.assert_allclose(lists.stderr, whole.stderr, rtol=1e-7)
+    np.testing.assert_array_equal(lists.rank, whole.rank)
+    assert alone.ties_ == ("davidson" if ties else "none")
+    assert alone.tie_ == pytest.approx(counted.tie_, rel=1e-9)
+    assert alone.shared_covariance_ == pytest.approx(counted.shared_covariance_, rel=1e-7)
+    assert alone.fit_info_.objective == pytest.approx(counted.fit_info_.objective, rel=1e-12)
+    np.testing.assert_allclose(alone.predict(votes).score, whole.score, atol=1e-9)
+    if not ties:
+        # An instance is estimated alone, to the last bit.
+        np.testing.assert_array_equal(alone.fit_predict(votes[1:2]).score, lists.score[20:60])
+
+
+def test_pairs_are_counted_where_the_likelihood_of_lists_does_not_hold() -> None:
+    strict = cc.from_lists({"x": ["a", "b", "c"], "y": ["b", "c", "a"]})
+    tied = cc.Preferences(["q"] * 3, ["x"] * 3, ["a", "b", "c"], [1, 2, 2])
+    for votes, settings_, uncounted in (
+        (strict, {}, True),
+        (tied, {}, True),
+        (strict, {"ties": "none"}, True),
+        (tied, {"ties": "none"}, False),
+        (tied, {"ties": "rao-kupper"}, False),
+        (strict, {"prior": 0.0}, False),
+        (strict, {"transform": "count"}, False),
+        (strict, {"optimizer": "gd"}, False),
+    ):
+        method = cc.BradleyTerry(**settings_)
+        assert method._outcomes(votes, ties=method._counts_ties).uncounted is uncounted, settings_
+
+
 # Gauge, sides, covariates.
 
 

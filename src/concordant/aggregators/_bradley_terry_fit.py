@@ -3,19 +3,25 @@
 The penalised log-likelihood of an instance is concave, and its Hessian is sparse and diagonally dominant. Some six
 Newton steps suffice; a Newton system is solved by Cholesky in small instances and by conjugate gradients in large ones.
 The shared parameters (tie parameter, side effect) couple the instances through a system of one or two unknowns.
+
+The outcomes come as counts of pairs (`Pairs`), or as long lists whose pairs are not counted (`ListPairs`): their sums
+over pairs take time linear in the lists (`kernels.bradley_terry_lists`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from concordant.arrays import Floats, Ints
+from concordant.execution import map_instances, without_progress
 from concordant.kernels.bradley_terry import (
     LAST_STEP,
     LONGEST_STEP,
+    PLAIN,
     RAO_KUPPER,
     TIE_BOUND,
     Shared,
@@ -29,6 +35,7 @@ from concordant.kernels.bradley_terry import (
     solve_small,
     split_by_size,
 )
+from concordant.kernels.bradley_terry_lists import ListPairs, ScoreGrid, curvature_times, pair_sums, score_grid
 from concordant.kernels.lists import list_maxima, list_sums
 from concordant.kernels.pair_counts import Pairs, read_only
 from concordant.kernels.ratios import ratio
@@ -88,11 +95,14 @@ class Solution(NamedTuple):
     response: Floats
 
 
-def _gradient_scale(pairs: Pairs) -> Floats:
+def _gradient_scale(pairs: Pairs | ListPairs) -> Floats:
     """Return the unit of the gradient in every instance: the most outcomes an item has, at least 1."""
-    whole = pairs.outcomes
-    n = pairs.n_slots
-    each = np.bincount(pairs.left, whole, n) + np.bincount(pairs.right, whole, n)
+    if isinstance(pairs, ListPairs):
+        each = pairs.item_outcomes
+    else:
+        whole = pairs.outcomes
+        n = pairs.n_slots
+        each = np.asarray(np.bincount(pairs.left, whole, n) + np.bincount(pairs.right, whole, n), dtype=np.float64)
     out: Floats = np.maximum(list_maxima(each, pairs.offsets), 1.0)
     return out
 
@@ -279,8 +289,33 @@ def _newton_large(
     return _newton(start, objective, newton_step, tol, max_iter, report, checkpoint, solver_state)
 
 
+def _newton_lists(
+    lists: ListPairs,
+    prior: Floats,
+    scale: float,
+    shared: Shared,
+    tol: float,
+    max_iter: int,
+    start: Floats,
+    report: Report | None,
+    checkpoint: Checkpointer,
+) -> _NewtonResult:
+    """Maximise the penalised log-likelihood of one instance of long lists over its scores."""
+    likelihood = _ListLikelihood(lists, prior, shared, np.zeros(0, dtype=np.int64))
+
+    def objective(s: Floats) -> tuple[float, float]:
+        value = likelihood.evaluate(s, likelihood.start)
+        return value, max_norm(likelihood.gradient) / scale
+
+    def newton_step(_s: Floats, norm: float) -> tuple[Floats, float]:
+        step = likelihood.solve_scores(likelihood.gradient[None, :].copy(), {}, _forcing_term(norm))[0]
+        return _capped(step, max_norm(step))
+
+    return _newton(start, objective, newton_step, tol, max_iter, report, checkpoint)
+
+
 def solve(
-    pairs: Pairs,
+    pairs: Pairs | ListPairs,
     prior: Floats,
     shared: Shared = NO_TIES,
     *,
@@ -311,11 +346,11 @@ def solve(
     """
     s = np.zeros(pairs.n_slots) if start is None else np.array(start, dtype=np.float64)
     scale = _gradient_scale(pairs)
-    small, large = split_by_size(pairs)
+    small, large = _by_size(pairs)
     out = np.zeros((4, len(pairs.offsets) - 1))
     out[3] = 1.0
     trace: list[float] = []
-    if len(small):
+    if isinstance(pairs, Pairs) and len(small):
         weight = np.empty(len(pairs.left))
         cross = np.empty(len(pairs.left) if shared.model else 0)
         edges = read_only(pairs.starts, pairs.offsets)
@@ -326,7 +361,11 @@ def solve(
         first, last = int(pairs.offsets[n]), int(pairs.offsets[n + 1])
         one = pairs.window(n)
         own = checkpoint if len(pairs.offsets) == 2 else NO_CHECKPOINT
-        end = _newton_large(one, float(prior[n]), float(scale[n]), shared, tol, max_iter, s[first:last], report, own)
+        how = float(scale[n]), shared, tol, max_iter, s[first:last], report, own
+        if isinstance(one, ListPairs):
+            end = _newton_lists(one, prior[n : n + 1], *how)
+        else:
+            end = _newton_large(one, float(prior[n]), *how)
         s[first:last] = end.x - end.x.mean()
         out[:, n] = end[1:5]
         trace = end.trace
@@ -343,8 +382,15 @@ def solve(
     )
 
 
+def _by_size(pairs: Pairs | ListPairs) -> tuple[Ints, list[int]]:
+    """Return the instances solved by Cholesky in one compiled loop, and those solved one at a time."""
+    if isinstance(pairs, ListPairs):
+        return np.zeros(0, dtype=np.int64), np.flatnonzero(pairs.outcomes > 0).tolist()
+    return split_by_size(pairs)
+
+
 def solve_jointly(
-    pairs: Pairs,
+    pairs: Pairs | ListPairs,
     prior: Floats,
     shared: Shared,
     *,
@@ -362,7 +408,7 @@ def solve_jointly(
     eliminated, and the shared step follows from the Schur complement, a system of one or two unknowns. `checkpoint`
     receives the state after every step.
     """
-    likelihood = _JointLikelihood(pairs, prior, shared, np.flatnonzero([tie, side]))
+    likelihood = _likelihood_of(pairs, prior, shared, np.flatnonzero([tie, side]))
     solvers = likelihood.solvers()
     scale, sizes = _gradient_scale(pairs), np.diff(pairs.offsets)
     slot_scale = np.repeat(scale, sizes)
@@ -484,6 +530,124 @@ class _JointLikelihood:
         return columns
 
 
+class _ListLikelihood:
+    """Penalised log-likelihood of long lists: what `_JointLikelihood` gives, without counting their pairs.
+
+    Ties follow Davidson's model, or there are none. A Newton system is solved by conjugate gradients. Memory is some
+    150 bytes per slot; the scores need a prior.
+    """
+
+    def __init__(self, lists: ListPairs, prior: Floats, shared: Shared, learned: Ints) -> None:
+        self.lists = [lists.window(n) for n in range(len(lists.offsets) - 1)]
+        self.prior = prior
+        self.net = lists.net
+        self.slots = [slice(a, b) for a, b in pairwise(lists.offsets.tolist())]
+        self.shared = shared
+        self.learned = learned
+        self.start = np.array([shared.tie, shared.side])[learned]
+        self.slot_prior = np.repeat(prior, np.diff(lists.offsets))
+        self.n_ties = float(lists.n_ties.sum())
+        self.outcomes = max(float(lists.outcomes.sum()), 1.0)
+        self.gradient = np.empty(lists.n_slots)
+        self.curvature = np.empty(lists.n_slots)
+        self.cross = np.empty(lists.n_slots)
+        self.shared_gradient = np.zeros(len(learned))
+        self.information = np.zeros((len(learned), len(learned)))
+        self._score = np.zeros(lists.n_slots)
+        self._worth = 0.0
+        self._grids: list[ScoreGrid] = []
+
+    def evaluate(self, s: Floats, common: Floats) -> float:
+        """Return the objective at a point, and keep its derivatives there."""
+        model, tie, _ = self.shared.updated(self.learned, common)
+        worth = 0.0 if model == PLAIN else float(np.exp(tie))
+        self._score, self._worth = s.copy(), worth
+
+        def work(n: int) -> tuple[ScoreGrid, Floats]:
+            own = self.slots[n]
+            grid = score_grid(s[own], worth)
+            sums = pair_sums(self.lists[n], np.ascontiguousarray(s[own]), worth, grid)
+            self.gradient[own] = 0.5 * self.net[own] - sums.slope
+            self.curvature[own] = sums.curvature
+            self.cross[own] = sums.cross
+            return grid, np.array([sums.value, sums.of_tie, sums.tie_tie])
+
+        with without_progress():
+            found = map_instances(work, len(self.lists))
+        self._grids = [grid for grid, _ in found]
+        value, of_tie, tie_tie = sum((sums for _, sums in found), np.zeros(3)).tolist()
+        self.gradient -= self.slot_prior * s
+        if len(self.learned):
+            self.shared_gradient = np.array([self.n_ties - of_tie])
+            self.information = np.array([[tie_tie]])
+        linear = 0.5 * float(self.net @ s) + (tie * self.n_ties if worth else 0.0)
+        return float(linear - value - 0.5 * float(self.slot_prior @ (s * s)))
+
+    @property
+    def shared_norm(self) -> float:
+        """The largest component of the shared gradient, over the number of outcomes."""
+        return max_norm(self.shared_gradient) / self.outcomes
+
+    def cross_information(self) -> Floats:
+        """Return the information between each shared parameter and the scores."""
+        return self.cross[None, :].copy() if len(self.learned) else np.zeros((0, len(self.cross)))
+
+    def solvers(self) -> dict[int, _Solver]:
+        """Return no solvers: conjugate gradients solve every instance."""
+        return {}
+
+    def solve_scores(self, columns: Floats, _solvers: Mapping[int, _Solver], accuracy: float) -> Floats:
+        """Solve for each row of `columns`, in place, with the information of the scores at the point evaluated last."""
+
+        def work(n: int) -> None:
+            own = self.slots[n]
+            lists, score, grid = self.lists[n], np.ascontiguousarray(self._score[own]), self._grids[n]
+            diagonal = self.curvature[own] + self.prior[n]
+            for rhs in columns:
+
+                def times(x: Floats) -> Floats:
+                    out: Floats = diagonal * x - curvature_times(lists, score, self._worth, grid, x)
+                    return out
+
+                rhs[own] = _conjugate_gradients(times, diagonal, rhs[own].copy(), accuracy)
+
+        with without_progress():
+            map_instances(work, len(self.lists))
+        return columns
+
+
+def _conjugate_gradients(
+    times: Callable[[Floats], Floats], diagonal: Floats, rhs: Floats, rtol: float, max_iter: int = 5000
+) -> Floats:
+    """Solve a positive definite system by conjugate gradients from 0, the diagonal being the preconditioner."""
+    x = np.zeros(len(rhs))
+    residual = rhs.copy()
+    z = residual / diagonal
+    direction = z.copy()
+    rho = size = float(residual @ z)
+    for _ in range(max_iter):
+        if rho <= rtol * rtol * size:
+            break
+        image = times(direction)
+        curvature = float(direction @ image)
+        if curvature <= 0.0:
+            break
+        length = rho / curvature
+        x += length * direction
+        residual -= length * image
+        z = residual / diagonal
+        rho_before, rho = rho, float(residual @ z)
+        direction = z + rho / rho_before * direction
+    return x
+
+
+def _likelihood_of(
+    pairs: Pairs | ListPairs, prior: Floats, shared: Shared, learned: Ints
+) -> _JointLikelihood | _ListLikelihood:
+    kind = _ListLikelihood if isinstance(pairs, ListPairs) else _JointLikelihood
+    return kind(pairs, prior, shared, learned)  # type: ignore[arg-type]
+
+
 def _bounded_step(step: Floats, step_size: float, common: Floats, model: int, learned: Ints) -> tuple[Floats, float]:
     """Return the step and its size, scaled down so that it is not too long and the tie parameter stays in its bounds.
 
@@ -515,11 +679,11 @@ class Profile(NamedTuple):
 
 
 def profile(
-    pairs: Pairs, prior: Floats, shared: Shared, learned: Ints, *, tol: float, max_iter: int, start: Floats
+    pairs: Pairs | ListPairs, prior: Floats, shared: Shared, learned: Ints, *, tol: float, max_iter: int, start: Floats
 ) -> Profile:
     """Return the profile log-likelihood of shared parameters, with its derivatives along those `learned`."""
     best = solve(pairs, prior, shared, tol=tol, max_iter=max_iter, start=start)
-    likelihood = _JointLikelihood(pairs, prior, shared, learned)
+    likelihood = _likelihood_of(pairs, prior, shared, learned)
     value = likelihood.evaluate(best.score, likelihood.start)
     cross_information = likelihood.cross_information()
     response = likelihood.solve_scores(cross_information.copy(), likelihood.solvers(), _forcing_term(0.0))

@@ -127,10 +127,8 @@ def count_block_outcomes(block: Block, check_ties: bool) -> BlockCounts:
     """Return the counts of a block; `check_ties` looks for a finite estimate of the tie parameter."""
     found = []
     for own, _ in block.windows():
-        p = own.pairs
-        sums = float(p.n_left.sum()), float(p.n_right.sum()), float(p.n_ties.sum())
-        bounded = not check_ties or tie_parameter_is_bounded(p)
-        found.append(BlockCounts(*sums, int(own.slots.sizes.max(initial=0)), bounded))
+        bounded = not check_ties or tie_parameter_is_bounded(own.pairs)
+        found.append(BlockCounts(*own.wins_and_ties, int(own.slots.sizes.max(initial=0)), bounded))
     return BlockCounts.total(found)
 
 
@@ -232,7 +230,7 @@ def _solve_jointly(
     """Maximise the likelihood of a block over its scores and the shared parameters jointly."""
     from concordant.aggregators import _bradley_terry_fit
 
-    pairs, prior = block.outcomes.pairs, block.outcomes.prior_precision(block.prior)
+    pairs, prior = block.outcomes.statistics, block.outcomes.prior_precision(block.prior)
     how: dict[str, Any] = {"tol": tol, "max_iter": max_iter, "report": report_progress, "checkpoint": checkpoint}
     if not len(learned):
         return _bradley_terry_fit.solve(pairs, prior, start, **how)
@@ -251,7 +249,7 @@ def _profiled(block: Block, shared: Shared, learned: Ints, how: dict[str, Any]) 
     found = []
     for own, slots in block.windows():
         prior = own.prior_precision(block.prior)
-        found.append(profile(own.pairs, prior, shared, learned, **how, start=block.score[slots]))
+        found.append(profile(own.statistics, prior, shared, learned, **how, start=block.score[slots]))
     score = np.concatenate([p.score for p in found])
     response = np.concatenate([p.response for p in found], axis=1)
     return replace(block, score=score, response=response, profile=_total(found))

@@ -13,17 +13,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from concordant.arrays import Codes, Floats, Ints
+from concordant.arrays import Bools, Codes, Floats, Ints
 from concordant.data.comparisons import Comparisons
 from concordant.data.index import Slots
 from concordant.data.preferences import Preferences
 from concordant.data.streams import bayesian_bootstrap_weights
 from concordant.inference.uncertainty import WEAK_PRIOR
 from concordant.kernels.lists import list_sums
-from concordant.kernels.pairwise_wins import pair_room
+from concordant.kernels.pairwise_wins import pair_room, pairs_held
 
 if TYPE_CHECKING:
     from concordant.kernels.bradley_terry import ListClusters, Shared
+    from concordant.kernels.bradley_terry_lists import ListPairs
     from concordant.kernels.pair_counts import Pairs
 
 __all__ = ["ListOutcomes", "PairwiseOutcomes", "ExpertGradients", "ComparisonOutcomes", "has_ties", "pairs_per_choice"]
@@ -32,6 +33,8 @@ __all__ = ["ListOutcomes", "PairwiseOutcomes", "ExpertGradients", "ComparisonOut
 _PUBLISHED_PRIOR = 2.0
 # About this many pairs of lists are counted at a time, where several instances allow it.
 _BLOCK_PAIRS = 1 << 22
+# Lists of which the average item meets this many others are long: sums over their pairs need no pair counts.
+_LONG = 200
 
 
 def pairs_per_choice(votes: Preferences, totals: Floats) -> Floats:
@@ -114,6 +117,17 @@ class PairwiseOutcomes:
     def windows(self) -> list[PairwiseOutcomes]:
         """Return the outcomes in windows of whole instances, each with pair counts that fit in memory."""
         return [self]
+
+    @property
+    def statistics(self) -> Pairs | ListPairs:
+        """The outcomes as a likelihood takes them: pair counts, or long lists whose pairs need not be counted."""
+        return self.pairs
+
+    @property
+    def wins_and_ties(self) -> tuple[float, float, float]:
+        """Wins of the left item, wins of the right one, and ties; lists that are not counted have no right side."""
+        p = self.pairs
+        return float(p.n_left.sum()), float(p.n_right.sum()), float(p.n_ties.sum())
 
     def expert_gradients(self, instance: int, score: Floats, shared: Shared, learned: Ints) -> ExpertGradients:
         """Return the gradients of the experts of an instance."""
@@ -235,23 +249,75 @@ class ComparisonOutcomes(PairwiseOutcomes):
 
 
 class ListOutcomes(PairwiseOutcomes):
-    """Pairwise outcomes of lists: a list holds all pairs of its items, weighted by a transform of their ranks."""
+    """Pairwise outcomes of lists: a list holds all pairs of its items, weighted by a transform of their ranks.
+
+    With `uncounted`, long lists are given to the likelihood as they are (`statistics`) where their pairs are many. That
+    takes a likelihood in which all pairs of a list are outcomes and the winner of a pair only adds a linear term: no
+    transform, no ties or Davidson's.
+    """
 
     derived = True
     has_experts = True
 
-    def __init__(self, votes: Preferences, value: Floats, binary: bool, ties: bool) -> None:
+    def __init__(self, votes: Preferences, value: Floats, binary: bool, ties: bool, uncounted: bool = False) -> None:
         self.slots = votes.slots
         self.votes = votes
         self.value = value
         self.binary = binary
         self.ties = ties
+        self.uncounted = uncounted
 
     @staticmethod
-    def of(votes: Preferences, transform: str, ties: bool) -> ListOutcomes:
+    def of(votes: Preferences, transform: str, ties: bool, uncounted: bool = False) -> ListOutcomes:
         """Return the outcomes of lists under a transform; `ties` counts tied pairs where the transform is binary."""
         binary = transform == "binary"
-        return ListOutcomes(votes, votes.transformed(transform, "BradleyTerry"), binary, ties and binary)
+        all_pairs = binary and (ties or not has_ties(votes, transform))
+        value = votes.transformed(transform, "BradleyTerry")
+        return ListOutcomes(votes, value, binary, ties and binary, uncounted and all_pairs)
+
+    @cached_property
+    def _room(self) -> Ints:
+        """The most distinct pairs of each instance."""
+        return pair_room(self.votes.list_offsets, self.votes.list_starts, self.slots.offsets)
+
+    @cached_property
+    def long_instances(self) -> Bools:
+        """Which instances hold so many pairs, in so long lists, that alone they would not be counted."""
+        v = self.votes
+        held, rows = pairs_held(v.list_offsets, v.list_starts), np.diff(v.list_offsets[v.list_starts])
+        out: Bools = (self._room > _BLOCK_PAIRS) & (2 * held >= _LONG * rows)
+        return out & self.uncounted
+
+    @cached_property
+    def _as_lists(self) -> ListPairs | None:
+        """The lists, where their pairs are not counted."""
+        v = self.votes
+        held = pairs_held(v.list_offsets, v.list_starts).sum()
+        if not self.uncounted or self._room.sum() <= _BLOCK_PAIRS or 2 * held < _LONG * v.n_rows:
+            return None
+        from concordant.kernels.bradley_terry_lists import list_pairs
+
+        return list_pairs(self.value, v.slot, v.list_offsets, v.list_starts, v.list_weight, self.slots.offsets)
+
+    @property
+    def statistics(self) -> Pairs | ListPairs:
+        return self._as_lists or self.pairs
+
+    @property
+    def wins_and_ties(self) -> tuple[float, float, float]:
+        lists = self._as_lists
+        if lists is None:
+            return super().wins_and_ties
+        ties = float(lists.n_ties.sum())
+        return float(lists.outcomes.sum()) - ties, 0.0, ties
+
+    @cached_property
+    def totals(self) -> Floats:
+        return super().totals if self._as_lists is None else self._as_lists.outcomes
+
+    @cached_property
+    def compared(self) -> Any:
+        return super().compared if self._as_lists is None else self._as_lists.item_outcomes > 0
 
     @cached_property
     def calibration(self) -> Floats:
@@ -272,16 +338,19 @@ class ListOutcomes(PairwiseOutcomes):
 
     def windows(self) -> list[PairwiseOutcomes]:
         v = self.votes
-        room = np.cumsum(pair_room(v.list_offsets, v.list_starts, self.slots.offsets))
+        room = np.cumsum(self._room)
         if not len(room) or room[-1] <= _BLOCK_PAIRS:
             return [self]
         block = np.ceil(room / _BLOCK_PAIRS).astype(np.int64)
-        edges = [0, *(np.flatnonzero(np.diff(block)) + 1).tolist(), len(v)]
+        # An instance of long lists is alone, so that the others do not decide how it is solved.
+        alone = self.long_instances
+        edges = [0, *(np.flatnonzero((np.diff(block) > 0) | alone[1:] | alone[:-1]) + 1).tolist(), len(v)]
         parts: list[PairwiseOutcomes] = []
         for first, last in pairwise(edges):
             part = v.window(first, last)
             start = int(v.list_offsets[v.list_starts[first]])
-            parts.append(ListOutcomes(part, self.value[start : start + part.n_rows], self.binary, self.ties))
+            value, alone_here = self.value[start : start + part.n_rows], bool(alone[first])
+            parts.append(ListOutcomes(part, value, self.binary, self.ties, alone_here))
         return parts
 
     def _count(self, weight: Floats | None) -> Pairs:
@@ -318,7 +387,7 @@ class ListOutcomes(PairwiseOutcomes):
         from concordant.kernels.bradley_terry import list_clusters
 
         v = self.votes
-        if self.ties:
+        if self.ties or self._as_lists is not None:
             return []
         lists = self.value, v.slot, v.list_offsets
         return list_clusters(self.pairs, lists, v.list_starts, v.weights, score, prior, binary=self.binary)

@@ -169,8 +169,10 @@ class BradleyTerry(Aggregator):
 
     `fit` learns what instances share (ν or θ, the side effect, coefficients of features, the reliability of experts);
     `predict` estimates the scores of its own instances with these fixed. Cost: O(R + P) to count R rows (Σ m² / 2 for
-    lists of m items) over P pairs that met, then O(P) for each of some six Newton steps. Comparisons that are collapsed
-    already are not copied, and a fit holds some 30 bytes a pair beside them. Intervals cost O(M³) and are left out
+    lists of m items) over P pairs that met, then O(P) for each of some six Newton steps. Millions of pairs in long
+    lists are not counted: with transform="binary", a prior, and no ties or Davidson's, a step takes O(R) time and
+    memory. Comparisons that are collapsed already are not copied, and a fit holds some 30 bytes a pair beside them.
+    Intervals cost O(M³) and are left out
     above 5,000 items unless asked for. With reliability=True lists are written out pair by pair, expert by expert;
     intervals of `fit_predict` include the uncertainty of the experts' reliability, those of `predict` take it as known
     and are narrower.
@@ -437,9 +439,12 @@ class BradleyTerry(Aggregator):
     def _outcomes(self, votes: Votes, ties: bool) -> PairwiseOutcomes:
         """Return the pairwise outcomes of votes; warn of ties that are not to be counted."""
         if isinstance(votes, Preferences):
+            uncounted = self._shrinks and self.optimizer == "newton" and self.ties != "rao-kupper"
+            outcomes = ListOutcomes.of(votes, self.transform, ties, uncounted)
             n_pairs = pair_room(votes.list_offsets, votes.list_starts, votes.slots.offsets)
-            check_limits("BradleyTerry", votes, "all pairs in lists", n_bytes=32.0 * n_pairs)
-            return ListOutcomes.of(votes, self.transform, ties)
+            n_bytes = np.where(outcomes.long_instances, 0.0, 32.0 * n_pairs)
+            check_limits("BradleyTerry", votes, "all pairs in lists", n_bytes=n_bytes)
+            return outcomes
         if not ties:
             self._warn_dropped_ties(votes)
         return ComparisonOutcomes(votes, ties, self.side_effect)
@@ -488,10 +493,10 @@ class BradleyTerry(Aggregator):
                 how: dict[str, Any] = {"tol": self.tol, "max_iter": self.max_iter, "report": execution.report_progress}
                 # Windows are solved side by side; a checkpoint is for one large instance.
                 how["checkpoint"] = checkpoint if len(windows) == 1 else NO_CHECKPOINT
-                solution = _bradley_terry_fit.solve(own.pairs, prior, fixed, **how)
+                solution = _bradley_terry_fit.solve(own.statistics, prior, fixed, **how)
             if len(windows) > 1:
                 # There are windows because not all pair counts fit in memory; they are counted again when needed.
-                vars(own).pop("pairs")
+                vars(own).pop("pairs", None)
             return solution
 
         solved = execution.map_instances(work, len(windows)) if len(windows) > 1 else [work(0)]
@@ -571,7 +576,9 @@ class BradleyTerry(Aggregator):
             )
         if outcomes is None:
             return None
-        return _WindowedScores([outcomes], solved.score, jointly=len(preferences.instances) == 1 and len(learned) > 0)
+        # Pairs that were not counted for the fit are counted window by window for intervals.
+        windows = [outcomes] if "pairs" in vars(outcomes) else outcomes.windows()
+        return _WindowedScores(windows, solved.score, jointly=len(preferences.instances) == 1 and len(learned) > 0)
 
     def _keep_shared(self, solved: Solution, diverged: bool, among: str) -> None:
         """Checkpointer the shared parameters, or raise where maximum-likelihood estimates diverged."""
