@@ -166,6 +166,6 @@ def test_wide_scores() -> None:
 def test_choice_counts() -> None:
     lists = flat([(2.0, [[0, 1], [2], [3]], []), (1.0, [[3], [0, 1, 2]], [])])
     counts, reached = np.empty(4), np.empty(4, dtype=np.int64)
-    davidson_luce.choice_counts(lists.mark, lists.offsets, lists.weight, 3, counts, reached)
+    davidson_luce.choice_counts(lists.mark, lists.offsets, lists.weight, counts, reached)
     assert counts.tolist() == [0.0, 3.0, 2.0, 1.0]
     assert reached.tolist() == [0, 4, 4, 3]

@@ -1,4 +1,4 @@
-"""Covariates of items in Bradley-Terry: scores linear in features, s_i = x_i · b.
+"""Covariates of items in Bradley-Terry and Plackett-Luce: scores linear in features, s_i = x_i · b.
 
 Only differences within an instance matter, so the features are centred there and replaced by a basis of independent
 columns; of collinear features the coefficients of least norm are taken.
@@ -14,16 +14,29 @@ from concordant.aggregators._bradley_terry_identifiability import Warn
 from concordant.aggregators._bradley_terry_intervals import cluster_meat
 from concordant.aggregators._pairwise_outcomes import PairwiseOutcomes
 from concordant.arrays import Floats, Ints
-from concordant.data.index import Slots
+from concordant.data.index import Slots, Texts
 from concordant.errors import DataError, IdentifiabilityWarning, UncertaintyWarning, listing
 from concordant.inference.uncertainty import ScoreCovariance, regauge
+from concordant.kernels.lists import offsets_of
 
 if TYPE_CHECKING:
     from concordant.aggregators._bradley_terry_fit import Solution
     from concordant.data.features import Features
     from concordant.kernels.bradley_terry import Shared
 
-__all__ = ["CovariateFit", "coefficient_covariance", "dependent_features", "feature_rows", "fit", "score_covariances"]
+__all__ = [
+    "CovariateFit",
+    "FeatureBasis",
+    "basis_of",
+    "check_saved",
+    "coefficient_covariance",
+    "dependent_features",
+    "described_scores",
+    "feature_rows",
+    "fit",
+    "score_covariances",
+    "slots_to_save",
+]
 
 
 class CovariateFit(NamedTuple):
@@ -56,8 +69,38 @@ def fit(
     """Estimate the coefficients of features; the options are those of `solve_linear`."""
     from concordant.aggregators._bradley_terry_fit import solve_linear
 
-    rows = feature_rows(outcomes.slots, features.slots)
-    _check_complete(features)
+    known = basis_of(features, outcomes.slots, "BradleyTerry", warn)
+    design = known.basis[known.rows]
+    b, solution = solve_linear(outcomes.pairs, design, prior, start, **options)
+    return CovariateFit(known.coefficients(features, b), known.basis, known.basis @ b, design, solution)
+
+
+class FeatureBasis(NamedTuple):
+    """Independent columns that span the features within instances.
+
+    Attributes
+    ----------
+    basis : float64[n, r]
+        The columns, one row per item described.
+    to_features : float64[f, r]
+        The coefficients of the features for each column.
+    rows : int64[S]
+        The row of every slot of the votes.
+    """
+
+    basis: Floats
+    to_features: Floats
+    rows: Ints
+
+    def coefficients(self, features: Features, b: Floats) -> dict[str, float]:
+        """Return the coefficient of every feature from those of the basis."""
+        return dict(zip(features.names.tolist(), (self.to_features @ b).tolist(), strict=True))
+
+
+def basis_of(features: Features, slots: Slots, method: str, warn: Warn) -> FeatureBasis:
+    """Return a basis of the features; warn of dependent ones, and raise where an item or a value is missing."""
+    rows = feature_rows(slots, features.slots)
+    _check_complete(features, method)
     basis, to_features = _independent_basis(features)
     if to_features.shape[1] < features.n_features:
         dependent = features.names[dependent_features(features)].tolist()
@@ -66,9 +109,7 @@ def fit(
             "scores the smallest (in standardised features) are kept.",
             IdentifiabilityWarning,
         )
-    b, solution = solve_linear(outcomes.pairs, basis[rows], prior, start, **options)
-    coefficients = dict(zip(features.names.tolist(), (to_features @ b).tolist(), strict=True))
-    return CovariateFit(coefficients, basis, basis @ b, basis[rows], solution)
+    return FeatureBasis(basis, to_features, rows)
 
 
 def coefficient_covariance(
@@ -113,6 +154,33 @@ def score_covariances(slots: Slots, design: Floats, covariance: Floats) -> list[
     return out
 
 
+def slots_to_save(slots: Slots) -> dict[str, list[Any]]:
+    """Return the items that the features describe as plain lists, for a saved model."""
+    return {
+        "instances": slots.instances.tolist(),
+        "items": slots.items.tolist(),
+        "sizes": slots.sizes.tolist(),
+    }
+
+
+def check_saved(saved: dict[str, list[Any]], basis: Floats, scores: Floats) -> None:
+    """Raise DataError where the basis and the scores of a saved model are not one row for each item described."""
+    if not len(basis) == len(scores) == len(saved["items"]) == sum(saved["sizes"]):
+        raise DataError("the scores of features are not one for each item.")
+
+
+def described_scores(slots: Slots, saved: dict[str, list[Any]], scores: Floats) -> tuple[Ints, Floats]:
+    """Return the row of every slot among the items that the features described, and its score minus the mean."""
+    sizes = np.array(saved["sizes"], dtype=np.int64)
+    rows = feature_rows(slots, Slots(Texts(saved["instances"]), Texts(saved["items"]), offsets_of(sizes)))
+    score = scores[rows]
+    full = np.flatnonzero(slots.sizes > 0)
+    if len(full):
+        means = np.add.reduceat(score, slots.offsets[full]) / slots.sizes[full]
+        score = score - np.repeat(means, slots.sizes[full])
+    return rows, score
+
+
 def feature_rows(slots: Slots, features: Slots) -> Ints:
     """Return the row of the features for every slot, or raise naming the items that have none."""
     rows = slots.locate(features)
@@ -127,7 +195,7 @@ def feature_rows(slots: Slots, features: Slots) -> Ints:
     return rows
 
 
-def _check_complete(features: Features) -> None:
+def _check_complete(features: Features, method: str) -> None:
     """Raise naming an item and a feature where a value is missing."""
     missing = np.isnan(features.X)
     if missing.any():
@@ -135,7 +203,7 @@ def _check_complete(features: Features) -> None:
         instance, item = features.slots.where(row)
         raise DataError(
             f"{int(missing.sum()):,} values of features are not known (NaN), first {features.names[column]!r} "
-            f"of item {item!r} of instance {instance!r}. BradleyTerry needs every value: fill them in, or leave these "
+            f"of item {item!r} of instance {instance!r}. {method} needs every value: fill them in, or leave these "
             f"features out: {listing(features.names[np.flatnonzero(missing.any(axis=0))].tolist(), 5)}."
         )
 

@@ -100,15 +100,14 @@ class PenalisedLikelihood:
 
     def reweighted(self, weight: Floats) -> PenalisedLikelihood:
         """Return the likelihood of the same lists with other weights."""
-        return PenalisedLikelihood(
-            self.rankings._replace(weight=weight), self.size, self.precision, self.gamma, self.scale
-        )
+        return self._replace_rankings(self.rankings._replace(weight=weight))
 
     def rescaled(self, theta: Floats) -> PenalisedLikelihood:
         """Return the likelihood of the same lists with other adherence factors."""
-        return PenalisedLikelihood(
-            self.rankings._replace(theta=theta), self.size, self.precision, self.gamma, self.scale
-        )
+        return self._replace_rankings(self.rankings._replace(theta=theta))
+
+    def _replace_rankings(self, rankings: Rankings) -> PenalisedLikelihood:
+        return PenalisedLikelihood(rankings, self.size, self.precision, self.gamma, self.scale)
 
     def within_range(self, score: Floats) -> bool:
         """Return whether the scores of every list, times its factor, are close enough not to overflow."""
@@ -121,14 +120,8 @@ class PenalisedLikelihood:
 
     def evaluate(self, score: Floats) -> _LikelihoodDerivatives:
         """Return the objective and its derivatives."""
-        x = score - score.max(initial=-np.inf)
         gain, loss, diagonal = np.empty(self.size), np.empty(self.size), np.empty(self.size)
-        phi = np.exp(x)
-        value, least = plackett_luce.log_likelihood(x, phi, *self.rankings, gain, loss, diagonal)
-        if least < _LEAST_SHARE:
-            # The share of the rest is a small difference of large sums: write these lists out.
-            self.write_out()
-            value, _ = plackett_luce.log_likelihood(x, phi, *self.rankings, gain, loss, diagonal)
+        value = self._log_likelihood(score - score.max(initial=-np.inf), gain, loss, diagonal)
         if self.gamma is not None:
             more, rate = self.gamma
             worth = rate * np.exp(score)
@@ -139,6 +132,20 @@ class PenalisedLikelihood:
         return _LikelihoodDerivatives(
             value, gain - loss - self.precision * score, diagonal + self.precision, gain, loss
         )
+
+    def _log_likelihood(self, x: Floats, gain: Floats, loss: Floats, diagonal: Floats) -> float:
+        """Return the log-likelihood at scores with maximum 0, and write its derivatives."""
+        phi = np.exp(x)
+        value, least = plackett_luce.log_likelihood(x, phi, *self.rankings, gain, loss, diagonal)
+        if least < _LEAST_SHARE:
+            # The share of the rest is a small difference of large sums: write these lists out.
+            self.write_out()
+            value, _ = plackett_luce.log_likelihood(x, phi, *self.rankings, gain, loss, diagonal)
+        return value
+
+    def _hessian_product(self, x: Floats, vector: Floats, exact: bool, out: Floats) -> None:
+        """Write the product of −Hessian of the log-likelihood with a vector, at scores with maximum 0."""
+        plackett_luce.hessian_product(x, np.exp(x), *self.rankings, vector, exact, out)
 
     @property
     def is_written_out(self) -> bool:
@@ -205,11 +212,11 @@ class PenalisedLikelihood:
     ) -> tuple[Floats, bool]:
         """Return the Newton step by conjugate gradients, and whether the objective is concave along all of them."""
         x = score - score.max()
-        phi, prior = np.exp(x), self.prior_curvature(score)
+        prior = self.prior_curvature(score)
 
         def product(vector: Floats) -> Floats:
             out = np.empty(self.size)
-            plackett_luce.hessian_product(x, phi, *self.rankings, vector, exact, out)
+            self._hessian_product(x, vector, exact, out)
             out += prior * vector
             return out
 

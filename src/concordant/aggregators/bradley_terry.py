@@ -20,6 +20,7 @@ from concordant.aggregators import _bradley_terry_identifiability as identifiabi
 from concordant.aggregators import _bradley_terry_intervals as intervals
 from concordant.aggregators import _bradley_terry_judges as judges
 from concordant.aggregators import _bradley_terry_shared as shared
+from concordant.aggregators._anchors import ANCHOR, anchor_slots, gauge_of, relative_to_anchor
 from concordant.aggregators._pairwise_outcomes import ComparisonOutcomes, ListOutcomes, PairwiseOutcomes, has_ties
 from concordant.arrays import Bools, Floats, Ints
 from concordant.base.contract import Aggregator, Tags, Votes
@@ -28,7 +29,7 @@ from concordant.base.params import IN_DATA_UNITS, INTERVALS, Constraint, Within,
 from concordant.base.registry import register_method
 from concordant.data.comparisons import Comparisons
 from concordant.data.consensus import Consensus
-from concordant.data.index import Slots, Texts
+from concordant.data.index import Slots
 from concordant.data.preferences import Preferences
 from concordant.errors import (
     ConvergenceWarning,
@@ -42,8 +43,7 @@ from concordant.errors import (
 )
 from concordant.execution import Shards
 from concordant.execution.blocks import Blocks, shards_of
-from concordant.inference.uncertainty import ScoreCovariance, with_intervals
-from concordant.kernels.lists import offsets_of
+from concordant.inference.uncertainty import ScoreCovariance, is_covariance, with_intervals
 from concordant.kernels.pairwise_wins import pair_room
 from concordant.learning.checkpoints import StepCheckpoint
 from concordant.learning.resumable import NO_CHECKPOINT, Checkpointer
@@ -55,9 +55,6 @@ if TYPE_CHECKING:
     from concordant.kernels.bradley_terry import Shared
 
 __all__ = ["BradleyTerry"]
-
-# Rounding errors of a covariance are smaller than this part of it.
-_ROUNDING = 1e-6
 
 
 class _WindowedScores(NamedTuple):
@@ -209,10 +206,7 @@ class BradleyTerry(Aggregator):
             lambda v: v in ("auto", "published") if isinstance(v, str) else number(least=0).test(v),
         ),
         "side_effect": boolean(),
-        "anchor": Constraint(
-            "an item's id, or None",
-            lambda v: v is None or isinstance(v, str) or integer().test(v),
-        ),
+        "anchor": ANCHOR,
         "optimizer": one_of("newton", "gd"),
         "learning_rate": number(above=0),
         "transform": one_of("binary", "count", "rankdiff", "log", "rating"),
@@ -394,12 +388,10 @@ class BradleyTerry(Aggregator):
         if table.ndim != 2 or len(set(table.shape)) != 1:
             raise DataError("the covariance of what is shared is no square table.")
         # The covariance of coefficients is NaN where no instance has two experts.
-        if not (np.isnan(table).all() and "coefficients_" in state) and not _is_covariance(table):
+        if not (np.isnan(table).all() and "coefficients_" in state) and not is_covariance(table):
             raise DataError("the covariance of what is shared is none.")
         if "coefficients_" in state:
-            rows = sum(self.feature_slots_["sizes"])
-            if not len(self.feature_basis_) == len(self.feature_scores_) == len(self.feature_slots_["items"]) == rows:
-                raise DataError("the scores of features are not one for each item.")
+            covariates.check_saved(self.feature_slots_, self.feature_basis_, self.feature_scores_)
 
     # Fit.
 
@@ -414,7 +406,7 @@ class BradleyTerry(Aggregator):
         has_experts = not isinstance(preferences, Comparisons) or preferences.expert is not None
         if not isinstance(preferences, Blocks):
             self._check_request(preferences, features)
-            self._anchor_slots(preferences.slots)
+            anchor_slots(preferences.slots, self.anchor)
         self.fit_info_.uncertainty = self._interval_method(self._interval_kind(has_experts), has_experts)
         if features is not None or self._has_shared_parameters(preferences):
             return self._fit_shared(preferences, features)
@@ -605,11 +597,7 @@ class BradleyTerry(Aggregator):
         self._keep_shared(fitted.solution, diverged and n_outcomes > 0, _items(outcomes))
         self._record([fitted.solution])
         self.coefficients_ = fitted.coefficients
-        self.feature_slots_ = {
-            "instances": features.instances.tolist(),
-            "items": features.items.tolist(),
-            "sizes": features.slots.sizes.tolist(),
-        }
+        self.feature_slots_ = covariates.slots_to_save(features.slots)
         self.feature_basis_ = fitted.basis
         self.feature_scores_ = fitted.scores
         self.shared_covariance_ = covariates.coefficient_covariance(
@@ -675,7 +663,7 @@ class BradleyTerry(Aggregator):
             raise NotFittedError.of(type(self).__name__)
         if "feature_scores_" in self.__dict__:
             return self._consensus_from_covariates(preferences)
-        anchors = self._anchor_slots(preferences.slots)
+        anchors = anchor_slots(preferences.slots, self.anchor)
         if self.reliability:
             return self._consensus_given_judges(preferences, known, anchors)
         estimate = known or self._predicted(preferences)
@@ -730,16 +718,9 @@ class BradleyTerry(Aggregator):
 
     def _consensus_from_covariates(self, preferences: Votes) -> Consensus:
         """Return the scores that the features of `fit` give the items."""
-        slots, kept = preferences.slots, self.feature_slots_
-        sizes = np.array(kept["sizes"], dtype=np.int64)
-        described = Slots(Texts(kept["instances"]), Texts(kept["items"]), offsets_of(sizes))
-        rows = covariates.feature_rows(slots, described)
-        score = self.feature_scores_[rows]
-        full = np.flatnonzero(slots.sizes > 0)
-        if len(full):
-            means = np.add.reduceat(score, slots.offsets[full]) / slots.sizes[full]
-            score = score - np.repeat(means, slots.sizes[full])
-        anchors = self._anchor_slots(slots)
+        slots = preferences.slots
+        rows, score = covariates.described_scores(slots, self.feature_slots_, self.feature_scores_)
+        anchors = anchor_slots(slots, self.anchor)
         has_experts = isinstance(preferences, Preferences) or preferences.expert is not None
         kind = self._affordable_kind(slots, self._interval_kind(has_experts), all_or_none=True)
         if kind == "none" or np.isnan(self.shared_covariance_).any():
@@ -787,25 +768,6 @@ class BradleyTerry(Aggregator):
         )
         return "none"
 
-    def _anchor_slots(self, slots: Slots) -> Ints | None:
-        """Return the anchor's slot in every instance, or raise where it is missing; None without an anchor."""
-        if self.anchor is None:
-            return None
-        named = str(self.anchor)
-        at = np.flatnonzero(np.array([item == named for item in slots.items.tolist()], dtype=np.bool_))
-        out = np.full(len(slots), -1, dtype=np.int64)
-        out[slots.instance[at]] = at
-        lost = np.flatnonzero((out < 0) & (slots.sizes > 0))
-        if len(lost):
-            n = int(lost[0])
-            items = slots.items[int(slots.offsets[n]) : int(slots.offsets[n + 1])].tolist()
-            more = f" (nor in {len(lost) - 1} more)" if len(lost) > 1 else ""
-            raise DataError(
-                f"there is no item {named!r} to anchor in instance {slots.instances[n]!r}{more}. "
-                f"It has: {listing(items)}."
-            )
-        return out
-
     def _gauged(
         self,
         slots: Slots,
@@ -816,16 +778,11 @@ class BradleyTerry(Aggregator):
         compared: Bools | None = None,
     ) -> Consensus:
         """Return the consensus with scores relative to the anchor or their mean, and intervals from covariances."""
-        gauge = "the scores of an instance have mean 0"
+        gauge = gauge_of(self.anchor)
         if covariances is not None:
             intervals.warn_missing(covariances, slots, self._warn)
         known = [None if isinstance(c, str) else c for c in covariances or ()]
-        if anchors is not None:
-            gauge = f"item {str(self.anchor)!r} has the score 0"
-            full = slots.sizes > 0
-            score = score - np.repeat(score[anchors[full]], slots.sizes[full])
-            inside = anchors - slots.offsets[:-1]
-            known = [None if c is None else c.anchored(int(inside[n])) for n, c in enumerate(known)]
+        score, known = relative_to_anchor(slots, score, known, anchors)
         if covariances is None or method is None:
             return Consensus.from_codes(slots, score, gauge=gauge)
         return with_intervals(
@@ -839,14 +796,6 @@ class BradleyTerry(Aggregator):
             known=compared,
             warn=self._warn,
         )
-
-
-def _is_covariance(matrix: Floats) -> bool:
-    """Return whether a square matrix is symmetric, with no variance below 0 and no correlation beyond 1."""
-    variance = np.diagonal(matrix)
-    limit = np.sqrt(np.maximum(variance[:, None] * variance[None, :], 0.0)) * (1.0 + _ROUNDING)
-    symmetric = np.abs(matrix - matrix.T) <= _ROUNDING * limit
-    return bool((variance >= 0).all() and symmetric.all() and (np.abs(matrix) <= limit).all())
 
 
 def _items(outcomes: PairwiseOutcomes) -> str:

@@ -14,13 +14,25 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from concordant.aggregators import _bradley_terry_covariates as covariates
+from concordant.aggregators._anchors import ANCHOR, anchor_slots, gauge_of, relative_to_anchor
 from concordant.aggregators._mle_existence import disconnected_instances, explain_disconnected, others_alike
 from concordant.aggregators._plackett_luce_adherence import AdherenceLearner, PlackettLuceBlock
 from concordant.aggregators.fusion import LISTS
 from concordant.aggregators.majority import each_instance
 from concordant.arrays import Floats, Ints
 from concordant.base.contract import Aggregator, Tags
-from concordant.base.params import INTERVALS, Constraint, Within, boolean, integer, number, one_of, optional
+from concordant.base.params import (
+    IN_DATA_UNITS,
+    INTERVALS,
+    Constraint,
+    Within,
+    boolean,
+    integer,
+    number,
+    one_of,
+    optional,
+)
 from concordant.base.registry import register_method
 from concordant.data.consensus import Consensus
 from concordant.data.index import Slots, Texts
@@ -31,19 +43,22 @@ from concordant.errors import (
     DataError,
     IdentifiabilityWarning,
     NoFiniteEstimateError,
+    NotFittedError,
     ParameterError,
     Setting,
     UncertaintyWarning,
     listing,
 )
 from concordant.execution import InMemory, Shards, report_progress, without_progress
-from concordant.execution.blocks import Blocks
+from concordant.execution.blocks import Blocks, shards_of
 from concordant.inference.experts import learned_adherence
 from concordant.inference.uncertainty import (
     WEAK_PRIOR,
     Clusters,
     ScoreCovariance,
     batched,
+    is_covariance,
+    regauge,
     sample_covariance,
     score_covariance,
     some_items,
@@ -56,6 +71,8 @@ from concordant.learning.resumable import NO_CHECKPOINT, Checkpointer
 
 if TYPE_CHECKING:
     from concordant.aggregators._plackett_luce_fit import Optimum, PenalisedLikelihood
+    from concordant.aggregators._plackett_luce_ties import ChoiceCounts, TieBlock, TieFit, TieParameters
+    from concordant.data.features import Features
     from concordant.kernels.plackett_luce import Rankings
 
 __all__ = ["PlackettLuce"]
@@ -98,11 +115,13 @@ class PlackettLuce(Aggregator):
         Gamma(a, b) on exp(s), a > 1, and gives the mode. "published" is the heavy shrinkage behind the published row
         on MQ2008-agg: 2 n / (1 + (n/10)²), n = T / M for T choices among the M items of an instance. It helps at the
         top of partial lists by few experts; its scores and intervals are too small.
-    ties : {"average", "partition", "input", "random"}
+    ties : {"average", "partition", "davidson-luce", "input", "random"}
         How ties within a list are read. "average": any order of the tied items is possible (Efron's likelihood, close
         to the mean over orders). "partition": the ordered-partition likelihood, in which one item of the block is
-        chosen and the others come along. "input": the order of the input. "random": an order drawn for every list
-        from `random_state` and the ids. The first two do not order items tied in last place.
+        chosen and the others come along. "davidson-luce": a tie is an outcome of its own, with a parameter δ for each
+        size of tie, learned in `fit`; the model of R's PlackettLuce. "input": the order of the input. "random": an
+        order drawn for every list from `random_state` and the ids. The first two do not order items tied in last
+        place; for "davidson-luce" a tie in last place is a tie like any other.
     missing : {"auto", "unknown", "below"}
         "unknown": a list says nothing about items it leaves out. "below": they are one block below its items, as in
         top-k lists. "auto": what the preferences declare, instance by instance.
@@ -111,6 +130,8 @@ class PlackettLuce(Aggregator):
         proportional to exp(θ_k s_i); an expert with 0 picks at random. The mean of θ² over all choices is 1. Stored as
         `adherence_`, and fixed in `predict`. Needs a prior, and some fifty instances: with few, the scores come out too
         far apart, and a warning says that the intervals are too short.
+    anchor : id or None
+        The item whose score is 0; None puts the mean of an instance's scores there.
     optimizer : {"newton", "mm", "gd"}
         "newton" converges in a few steps. "mm" is Hunter's minorisation: slow, but the likelihood never falls. "gd"
         takes 100 gradient steps of 0.01 M / T from 0, as the papers do; stopping early acts as its prior (an explicit
@@ -137,8 +158,42 @@ class PlackettLuce(Aggregator):
     random_state : int
         The seed of random ties and of the bootstrap.
 
+    Attributes
+    ----------
+    adherence_, experts_
+        The adherence of every expert and their ids, where adherence is learned.
+    tie_sizes_, tie_ : int64[K], float64[K]
+        The sizes of ties that `fit` saw, and δ of each, shared by all instances, with ties="davidson-luce". A size that
+        it did not see has δ = 0.
+    tie_covariance_ : float64[K, K]
+        Covariance of log δ, the scores being estimated with it; clustered as the intervals are.
+    coefficients_ : dict
+        Coefficients of the features by name, where `fit` was given features.
+
     Notes
     -----
+    The likelihoods of a list with blocks X_1, X_2, ... (tied items share a block), R_k the items of block k and below
+    it, φ = exp(s), q_k = |X_k|:
+
+    - "average" (Efron): Π_k Π_{X_k} φ / Π_{j<q_k} (Σ_{R_k} φ − (j/q_k) Σ_{X_k} φ), over all blocks but the last. A tie
+      is missing knowledge about an order that exists; there is no tie parameter.
+    - "partition": Π_k Σ_{X_k} φ / Σ_{R_k} φ, over all blocks but the last.
+    - "davidson-luce": Π_k δ_{q_k} (Π_{X_k} φ)^{1/q_k} / Σ_q δ_q Σ_{C ⊆ R_k, |C| = q} (Π_C φ)^{1/q}, δ_1 = 1, over all
+      blocks but a single last item. A tie says that its items are equally good. The probabilities of all ordered
+      partitions with ties of the sizes seen sum to 1, and the log-likelihood is concave in the scores and log δ. For
+      two items it is Davidson's model of Bradley-Terry, ν = δ_2. exp(s_i − s_j) are the odds of i against j given that
+      neither is tied. The cost is O(Σ q) for a row, Σ over the sizes; items that a list leaves out are written out
+      (missing="below"). It needs optimizer="newton" and no adherence. The scores have the prior; δ has none.
+
+    The three are different models, and their estimates differ: the coefficient tie2 of R's PlackettLuce is log δ_2 of
+    "davidson-luce" and has no counterpart in the others.
+
+    `fit(..., features=)` makes the scores linear in covariates of the items: s_i = x_i · b, with the prior still on s.
+    Every item needs a row. A constant added to a feature within an instance changes nothing; of collinear columns the
+    coefficients of least norm (in standardised columns) are taken, with a warning. A missing value (NaN) is an error.
+    `predict` then needs items that the features of `fit` described. It needs optimizer="newton", no adherence and no
+    bootstrap.
+
     Cost O(R) for the objective, its gradient and its product with a vector, R rows; about ten steps. Intervals cost
     O(Σ m² + M³) for lists of length m. Equal lists are merged where there are many.
 
@@ -160,7 +215,10 @@ class PlackettLuce(Aggregator):
     ----------
     Luce, Individual choice behavior, 1959. Plackett, The analysis of permutations, 1975. Hunter, MM algorithms for
     generalized Bradley-Terry models, Annals of Statistics 2004. Efron, The efficiency of Cox's likelihood function,
-    JASA 1977. Guiver and Snelson, Bayesian inference for Plackett-Luce ranking models, ICML 2009.
+    JASA 1977. Guiver and Snelson, Bayesian inference for Plackett-Luce ranking models, ICML 2009. Davidson, On
+    extending the Bradley-Terry model to accommodate ties, JASA 1970. Firth, Kosmidis and Turner, Davidson-Luce model
+    for multi-item choice with ties, 2019. Turner, van Etten, Firth and Kosmidis, Modelling rankings in R: the
+    PlackettLuce package, Computational Statistics 2020.
 
     Examples
     --------
@@ -169,15 +227,21 @@ class PlackettLuce(Aggregator):
     >>> found = cc.PlackettLuce(prior=1.0).fit_predict(runs)
     >>> found.ranking(), found.score.round(3).tolist()
     (['a', 'b', 'c'], [0.485, 0.385, -0.87])
+    >>> tied = cc.from_lists({"x": {"a": 2, "b": 2, "c": 1}, "y": {"a": 3, "b": 2, "c": 1}, "z": {"b": 2, "a": 1}})
+    >>> model = cc.PlackettLuce(ties="davidson-luce").fit(tied)
+    >>> model.tie_sizes_.tolist(), model.tie_.round(3).tolist()
+    ([2], [0.592])
     """
 
     name = "plackett-luce"
+    uses_features = True
     tags = Tags(accepts=LISTS, uncertainty=True, blocks=True, cost="O(R) a step, O(Σ m² + M³) for intervals")
     constraints: ClassVar[Mapping[str, Constraint]] = {
         "prior": Constraint('"auto", "published", a number >= 0, or ("gamma", a, b) with a > 1 and b > 0', _is_prior),
-        "ties": one_of("average", "partition", "input", "random"),
+        "ties": one_of("average", "partition", "davidson-luce", "input", "random"),
         "missing": one_of("auto", "unknown", "below"),
         "adherence": boolean(),
+        "anchor": ANCHOR,
         "optimizer": one_of("newton", "mm", "gd"),
         **INTERVALS,
         "max_iter": optional(integer(least=1)),
@@ -188,11 +252,36 @@ class PlackettLuce(Aggregator):
     # On the ellipsoid no expert follows the scores more closely than the root of all choices over its own.
     adherence_: Annotated[Floats, Within(0, 1e12)]
     training_instances_: Annotated[int, Within(least=0)]
+    tie_sizes_: Annotated[Ints, Within(least=2)]
+    tie_: Annotated[Floats, Within(least=0)]
+    tie_covariance_: Annotated[Floats, Within()]
+    coefficients_: Annotated[dict[str, float], IN_DATA_UNITS]
+    coefficient_covariance_: Annotated[Floats, IN_DATA_UNITS._replace(missing=True)]
+    feature_slots_: Annotated[dict[str, list[Any]], Within(least=0)]
+    feature_basis_: Annotated[Floats, IN_DATA_UNITS]
+    feature_scores_: Annotated[Floats, IN_DATA_UNITS]
 
     def _check_state(self) -> None:
-        """Raise where only a part of the learned state is there."""
-        if ("adherence_" in self.__dict__) != ("training_instances_" in self.__dict__):
-            raise DataError("a part of what PlackettLuce learns is missing.")
+        """Raise where only a part of the learned state is there, or one does not fit another."""
+        state = self.__dict__
+        for parts in _LEARNED_TOGETHER:
+            if 0 < sum(name in state for name in parts) < len(parts):
+                raise DataError("a part of what PlackettLuce learns is missing.")
+        if "tie_" in state:
+            k = len(self.tie_)
+            if self.tie_.shape != (k,) or self.tie_sizes_.shape != (k,) or self.tie_covariance_.shape != (k, k):
+                raise DataError("the tie parameters are not one for each size of tie.")
+            if (np.diff(self.tie_sizes_) <= 0).any() or (self.tie_ <= 0).any():
+                raise DataError("the sizes of ties do not ascend, or a tie parameter is not above 0.")
+            if not is_covariance(self.tie_covariance_):
+                raise DataError("the covariance of the tie parameters is none.")
+        if "coefficients_" in state:
+            covariates.check_saved(self.feature_slots_, self.feature_basis_, self.feature_scores_)
+            table = self.coefficient_covariance_
+            if table.shape != (self.feature_basis_.shape[1],) * 2:
+                raise DataError("the covariance of the coefficients is not one row for each.")
+            if not np.isnan(table).all() and not is_covariance(table):
+                raise DataError("the covariance of the coefficients is none.")
 
     def __init__(
         self,
@@ -201,6 +290,7 @@ class PlackettLuce(Aggregator):
         ties: str = "average",
         missing: str = "auto",
         adherence: bool = False,
+        anchor: str | None = None,
         optimizer: str = "newton",
         uncertainty: str = "auto",
         level: float = 0.95,
@@ -215,6 +305,7 @@ class PlackettLuce(Aggregator):
         self.ties = ties
         self.missing = missing
         self.adherence = adherence
+        self.anchor = anchor
         self.optimizer = optimizer
         self.uncertainty = uncertainty
         self.level = level
@@ -231,45 +322,81 @@ class PlackettLuce(Aggregator):
             raise ParameterError.invalid("optimizer", "PlackettLuce", "'newton' where adherence=True", self.optimizer)
         if self.adherence and self.prior == 0:
             raise ParameterError.invalid("prior", "PlackettLuce", "more than 0 where adherence=True", self.prior)
+        if self._has_tie_parameters and (self.adherence or self.optimizer != "newton"):
+            raise ParameterError(
+                "PlackettLuce(ties='davidson-luce') goes with optimizer='newton' and adherence=False: its tie "
+                "parameters are learned by Newton's method with the scores of all experts alike."
+            )
+
+    @property
+    def _has_tie_parameters(self) -> bool:
+        return self.ties == "davidson-luce"
 
     def _learns(self) -> bool:
-        return self.adherence
+        return self.adherence or self._has_tie_parameters
 
-    def _fit(self, preferences: Any, labels: Any, validation: Any, features: Any) -> _FittedModels | None:
-        checkpoint = StepCheckpoint(self, [preferences])
+    def _fit(self, preferences: Any, labels: Any, validation: Any, features: Features | None) -> _FittedModels | None:
+        checkpoint = StepCheckpoint(self, [preferences] if features is None else [preferences, features])
         estimate = None
-        if self.adherence:
+        if not isinstance(preferences, Blocks):
+            anchor_slots(preferences.slots, self.anchor)
+        if features is not None:
+            self._fit_covariates(preferences, features, checkpoint)
+            return None
+        if self._has_tie_parameters:
+            estimate = self._learn_ties(preferences, checkpoint)
+        elif self.adherence:
             estimate = self._learn_adherence(preferences, checkpoint)
         elif not isinstance(preferences, Blocks):
             estimate = self._estimate(_RankingData.of(preferences, self), checkpoint)
-        how = None if estimate is None else self._interval_kind(estimate)
+        how = None if estimate is None else self._interval_kind(estimate.data.slots)
         if how is not None:
             self._interval_method(how)
         return estimate
 
     def _consensus(self, preferences: Any, known: _FittedModels | None = None) -> Consensus:
+        if "feature_scores_" in self.__dict__:
+            return self._consensus_from_covariates(preferences)
+        anchors = anchor_slots(preferences.slots, self.anchor)
         estimate = known or self._estimate(_RankingData.of(preferences, self, self._list_adherence(preferences)))
         slots, score = preferences.slots, self._slot_scores(estimate)
-        how = self._interval_kind(estimate)
+        how = self._interval_kind(slots)
         if how is None:
-            return Consensus.from_codes(slots, score, gauge=_GAUGE)
+            return self._gauged(slots, score, anchors)
         if self.adherence:
             warn_few_instances(self.training_instances_, self._warn)
+        return self._gauged(slots, score, anchors, self._covariances(estimate, how), how, estimate.is_informed)
+
+    def _gauged(
+        self,
+        slots: Slots,
+        score: Floats,
+        anchors: Ints | None,
+        covariances: Sequence[ScoreCovariance | None] = (),
+        how: str | None = None,
+        known: NDArray[np.bool_] | None = None,
+    ) -> Consensus:
+        """Return the consensus with scores relative to the anchor or their mean, and intervals from covariances."""
+        score, spreads = relative_to_anchor(slots, score, covariances, anchors)
+        gauge = gauge_of(self.anchor)
+        if how is None:
+            return Consensus.from_codes(slots, score, gauge=gauge)
         return with_intervals(
             slots,
             score,
-            self._covariances(estimate, how),
+            spreads,
             level=self.level,
             rank_ranges=self.rank_ranges,
-            gauge=_GAUGE,
+            gauge=gauge,
             method=self._interval_method(how),
-            known=estimate.is_informed,
+            known=known,
             warn=self._warn,
         )
 
     def _estimate(self, data: _RankingData, checkpoint: Checkpointer = NO_CHECKPOINT) -> _FittedModels:
         """Maximise the likelihood of every instance; store the fit information and warn of problems."""
-        models = [self._likelihood(data, n) for n in range(len(data.counts))]
+        ties = self._known_ties(data) if self._has_tie_parameters else None
+        models = [self._likelihood(data, n, ties) for n in range(len(data.counts))]
         if self.prior == 0 and self.optimizer != "gd":
             _check_existence(data, models)
         starts = [np.zeros(model.size) for model in models]
@@ -279,7 +406,7 @@ class PlackettLuce(Aggregator):
         else:
             optima = each_instance(lambda n: self._maximise(models[n], starts[n]), [model.size for model in models])
         estimate = _FittedModels(data, models, optima)
-        if hasattr(self, "fit_info_") and not self.adherence:
+        if hasattr(self, "fit_info_") and not self._learns():
             info = self.fit_info_
             info.n_iter = max((f.n_iter for f in optima), default=0)
             info.converged = all(f.converged for f in optima)
@@ -329,8 +456,8 @@ class PlackettLuce(Aggregator):
                 IdentifiabilityWarning,
             )
 
-    def _likelihood(self, data: _RankingData, n: int) -> PenalisedLikelihood:
-        """Return the penalised likelihood of one instance."""
+    def _likelihood(self, data: _RankingData, n: int, ties: TieParameters | None = None) -> PenalisedLikelihood:
+        """Return the penalised likelihood of one instance; `ties` are those of Davidson-Luce."""
         rankings, size, choices = data.instance_rankings(n), int(data.counts[n]), float(data.choices[n])
         gamma, precision = None, 0.0
         if isinstance(self.prior, (tuple, list)):
@@ -344,7 +471,12 @@ class PlackettLuce(Aggregator):
             precision = 2.0 * each / (1.0 + (each / _FADE) ** 2)
         from concordant.aggregators._plackett_luce_fit import PenalisedLikelihood
 
-        return PenalisedLikelihood(rankings, size, precision, gamma, choices / max(size, 1))
+        scale = choices / max(size, 1)
+        if ties is None:
+            return PenalisedLikelihood(rankings, size, precision, gamma, scale)
+        from concordant.aggregators._plackett_luce_ties import DavidsonLuceLikelihood
+
+        return DavidsonLuceLikelihood(rankings, size, precision, gamma, scale, ties)
 
     def _maximise(
         self,
@@ -373,6 +505,142 @@ class PlackettLuce(Aggregator):
             silent = ~data.compared
             out[silent] = mode - np.repeat(shift, np.diff(data.slots.offsets))[silent]
         return out
+
+    # Davidson-Luce ties.
+
+    def _known_ties(self, data: _RankingData) -> TieParameters:
+        """Return the tie parameters that `fit` learned; raise where the lists have ties of other sizes."""
+        from concordant.aggregators._plackett_luce_ties import TieParameters, choice_counts
+
+        if "tie_" not in self.__dict__:
+            raise NotFittedError.of(type(self).__name__)
+        choice_counts(data.rankings).check_known(self.tie_sizes_)
+        return TieParameters.of(self.tie_sizes_, self.tie_)
+
+    def _learn_ties(self, votes: Preferences | Blocks, checkpoint: Checkpointer) -> _FittedModels | None:
+        """Learn the tie parameters over blocks; where `votes` are in memory, return the estimate that goes with it."""
+        from concordant.aggregators._plackett_luce_ties import ChoiceCounts, learn_ties, profile_meat, start_parameters
+
+        with without_progress():
+            made: Shards[_TieBlockParts] = shards_of(votes).persist(_tie_block_of, self, isinstance(votes, Blocks))
+            summaries = list(made.map(itemgetter(1)))
+            data = next(iter(made.map(itemgetter(2)))) if isinstance(votes, Preferences) else None
+            blocks: Shards[TieBlock] = made.persist(itemgetter(0))
+        del made
+        found = ChoiceCounts.sum([s.choices for s in summaries])
+        found.check_bounded()
+        self._warn_unidentified([s.identifiability for s in summaries])
+        fitted = learn_ties(
+            blocks,
+            start_parameters(found),
+            found.total,
+            largest=max(s.largest for s in summaries),
+            max_iter=self.max_iter or _STEPS["newton"],
+            tol=self.tol,
+            checkpoint=checkpoint,
+            check_scores=self.prior == 0,
+        )
+        del blocks
+        n_informed = sum(s.instances for s in summaries)
+        if not fitted.regular and found.total and not self.fit_info_.interrupted:
+            raise _unbounded_ties(votes)
+        self._store_ties(fitted)
+        inverse = np.linalg.inv(fitted.information)
+        if self.uncertainty not in ("information", "none"):
+            meat = sum(fitted.blocks.map(profile_meat), np.zeros(inverse.shape))
+            inverse = inverse @ meat @ inverse
+        self.tie_covariance_ = (inverse + inverse.T) / 2
+        self._warn_convergence(list(fitted.blocks.map(_tie_convergence_of)), votes.instances)
+        if data is None:
+            return None
+        (learned,) = fitted.blocks
+        return _FittedModels(data, learned.models, learned.optima, jointly=n_informed == 1 and len(self.tie_) > 0)
+
+    def _store_ties(self, fitted: TieFit) -> None:
+        """Store the tie parameters and how their fit went."""
+        self.tie_sizes_ = fitted.ties.sizes[1:]
+        self.tie_ = fitted.ties.delta
+        info = self.fit_info_
+        info.n_iter, info.converged, info.gradient_norm = len(fitted.trace) - 1, fitted.converged, fitted.norm
+        info.objective, info.trace = fitted.trace[-1], fitted.trace
+        if not info.converged and not info.interrupted:
+            self._warn(
+                f"the tie parameters did not converge in {info.n_iter} steps: the largest gradient is "
+                f"{info.gradient_norm:.1e}, asked for {self.tol:.1e}. The last estimate is kept. Raise max_iter.",
+                ConvergenceWarning,
+            )
+
+    # Covariates of items.
+
+    def _fit_covariates(self, votes: Preferences, features: Features, checkpoint: Checkpointer) -> None:
+        """Estimate the coefficients of features, and keep the scores of every item the features describe."""
+        from concordant.aggregators import _plackett_luce_covariates as linear
+
+        asked = {
+            "adherence=True": self.adherence,
+            f"optimizer={self.optimizer!r}": self.optimizer != "newton",
+            "uncertainty='bootstrap'": self.uncertainty == "bootstrap",
+        }
+        wrong = [name for name, given in asked.items() if given]
+        if wrong:
+            raise ParameterError(f"PlackettLuce with features has no {', '.join(wrong)}. Use the default.")
+        data = _RankingData.of(votes, self)
+        ties = None
+        if self._has_tie_parameters:
+            from concordant.aggregators._plackett_luce_ties import choice_counts, start_parameters
+
+            found = choice_counts(data.rankings)
+            found.check_bounded()
+            ties = start_parameters(found)
+        models = [self._likelihood(data, n, ties) for n in range(len(data.counts))]
+        known = covariates.basis_of(features, votes.slots, "PlackettLuce", self._warn)
+        places = [data.places(n) + int(data.slots.offsets[n]) for n in range(len(models))]
+        fitted = linear.fit(
+            models,
+            [known.basis[known.rows[own]] for own in places],
+            max_iter=self.max_iter or _STEPS["newton"],
+            tol=self.tol,
+            checkpoint=checkpoint,
+        )
+        info = self.fit_info_
+        info.n_iter, info.converged, info.gradient_norm = fitted.n_iter, fitted.converged, fitted.norm
+        info.objective = fitted.value
+        if self.prior == 0 and not fitted.is_bounded and not info.interrupted:
+            raise linear.no_finite_estimate(f"items {listing(votes.slots.items.tolist(), 5)}")
+        if not info.converged and not info.interrupted:
+            self._warn(
+                f"the coefficients did not converge in {info.n_iter} steps: the largest gradient is "
+                f"{info.gradient_norm:.1e}, asked for {self.tol:.1e}. The last estimate is kept. Raise max_iter.",
+                ConvergenceWarning,
+            )
+        self.coefficients_ = known.coefficients(features, fitted.coefficients)
+        self.feature_slots_ = covariates.slots_to_save(features.slots)
+        self.feature_basis_ = known.basis
+        self.feature_scores_ = known.basis @ fitted.coefficients
+        how = "information" if self.uncertainty == "information" else "sandwich"
+        table = linear.covariance(fitted, clustered=how == "sandwich" and self.uncertainty != "none")
+        r = known.basis.shape[1]
+        if np.isnan(table).any():
+            self._warn("no intervals: fewer than two experts compare items in any instance.", UncertaintyWarning)
+        self.coefficient_covariance_ = table[:r, :r]
+        if ties is not None:
+            self.tie_sizes_, self.tie_ = fitted.ties.sizes[1:], fitted.ties.delta
+            self.tie_covariance_ = linear.covariance(fitted, clustered=False)[r:, r:]
+            if not np.isnan(table).any():
+                self.tie_covariance_ = table[r:, r:]
+        if self.uncertainty != "none":
+            self._interval_method(how)
+
+    def _consensus_from_covariates(self, votes: Preferences) -> Consensus:
+        """Return the scores that the features of `fit` give the items."""
+        slots = votes.slots
+        rows, score = covariates.described_scores(slots, self.feature_slots_, self.feature_scores_)
+        anchors = anchor_slots(slots, self.anchor)
+        how = self._interval_kind(slots)
+        if how is None or np.isnan(self.coefficient_covariance_).any():
+            return self._gauged(slots, score, anchors)
+        spreads = covariates.score_covariances(slots, self.feature_basis_[rows], self.coefficient_covariance_)
+        return self._gauged(slots, score, anchors, [c for c in spreads if not isinstance(c, str)], how)
 
     # Adherence.
 
@@ -452,13 +720,13 @@ class PlackettLuce(Aggregator):
 
     # Uncertainty.
 
-    def _interval_kind(self, estimate: _FittedModels) -> str | None:
+    def _interval_kind(self, slots: Slots) -> str | None:
         """Return the kind of intervals, None for none."""
         if self.uncertainty == "none" or (self.optimizer == "gd" and self.uncertainty != "bootstrap"):
             return None
         if self.uncertainty != "auto":
             return self.uncertainty
-        sizes = np.diff(estimate.data.slots.offsets).astype(np.float64)
+        sizes = slots.sizes.astype(np.float64)
         cells = float((sizes * sizes).sum())
         if cells <= _MOST_ITEMS**2:
             return "sandwich"
@@ -493,19 +761,26 @@ class PlackettLuce(Aggregator):
             model, optimum = estimate.models[n], estimate.optima[n]
             if model.size == 0 or (clusters[n] < 2 and how != "information"):
                 return None
-            tables = model.sandwich_parts(optimum.score, outer_products=how != "information")
+            m = model.size
+            parts = model.joint_parts if estimate.jointly else model.sandwich_parts  # type: ignore[attr-defined]
+            tables = parts(optimum.score, outer_products=how != "information")
             prior = model.prior_curvature(optimum.score)
-            made: dict[str, Any] = {"hessian": tables.hessian, "scores": model.size, "prior": prior}
+            made: dict[str, Any] = {"hessian": tables.hessian, "scores": m, "prior": prior}
             if how != "information":
-                own = np.diag(tables.hessian) - prior
+                own = np.diag(tables.hessian)[:m] - prior
                 total = model.likelihood_gradient(optimum.score)
-                made["clusters"] = Clusters(tables.gradients, own, tables.squares, clusters[n], total)
+                made["clusters"] = Clusters(tables.gradients, own, tables.squares[:m], clusters[n], total)
             if how == "bootstrap":
                 rng = instance_stream(self.random_state, data.slots.instances[n])
-                made["repeated"] = self._bootstrap_covariance(model, optimum, rng)
+                made["repeated"] = self._bootstrap_covariance(model, optimum, rng, estimate.jointly)
             return made
 
         out = batched(score_covariance, each_instance(work, [model.size for model in estimate.models]))
+        if self._has_tie_parameters and not estimate.jointly:
+            out = [
+                self._with_tie_covariance(c, m, f)
+                for c, m, f in zip(out, estimate.models, estimate.optima, strict=True)
+            ]
         for n, covariance in enumerate(out):
             places, every = data.places(n), data.n_items(n)
             if covariance is not None and len(places) < every:
@@ -519,17 +794,51 @@ class PlackettLuce(Aggregator):
             )
         return out
 
-    def _bootstrap_covariance(self, model: PenalisedLikelihood, optimum: Optimum, rng: np.random.Generator) -> Floats:
+    def _with_tie_covariance(
+        self, covariance: ScoreCovariance | None, model: PenalisedLikelihood, optimum: Optimum
+    ) -> ScoreCovariance | None:
+        """Return the covariance of scores plus what comes from that of the tie parameters (the delta method)."""
+        if covariance is None or not len(self.tie_):
+            return covariance
+        change = model.score_change(optimum.score)  # type: ignore[attr-defined]
+        return covariance._replace(table=covariance.table + regauge(change @ self.tie_covariance_ @ change.T, None))
+
+    def _bootstrap_covariance(
+        self, model: PenalisedLikelihood, optimum: Optimum, rng: np.random.Generator, jointly: bool
+    ) -> Floats:
         """Return the covariance of the scores over `n_bootstrap` reweightings of the experts."""
         # The result of a fixed number of gradient steps depends on the start.
         start = np.zeros(model.size) if self.optimizer == "gd" else optimum.score
         again = (
             model.reweighted(bayesian_bootstrap_weights(model.rankings.weight, rng)) for _ in range(self.n_bootstrap)
         )
+        if jointly:
+            return sample_covariance(np.array([self._scores_with_ties(one, optimum) for one in again]))
         return sample_covariance(np.array([self._maximise(one, start).score for one in again]))
 
+    def _scores_with_ties(self, model: Any, optimum: Optimum) -> Floats:
+        """Return the optimal scores of one instance, its tie parameters being estimated again with them."""
+        from concordant.aggregators._plackett_luce_ties import TieBlock, learn_ties
 
-_GAUGE = "the scores of an instance have mean 0"
+        fitted = learn_ties(
+            InMemory([TieBlock([model], [optimum])]),
+            model.ties,
+            float(model.rankings.weight.sum()),
+            largest=model.size,
+            max_iter=self.max_iter or _STEPS["newton"],
+            tol=self.tol,
+            checkpoint=NO_CHECKPOINT,
+        )
+        (block,) = fitted.blocks
+        return block.optima[0].score
+
+
+# Attributes that are learned together, or none of them.
+_LEARNED_TOGETHER = (
+    ("adherence_", "training_instances_"),
+    ("tie_sizes_", "tie_", "tie_covariance_"),
+    ("coefficients_", "coefficient_covariance_", "feature_slots_", "feature_basis_", "feature_scores_"),
+)
 
 
 def _mean(score: Floats) -> float:
@@ -567,6 +876,8 @@ class _RankingData:
         The number of compared items of each instance.
     list_choices, choices : float64[L], float64[N]
         The number of choices of each list, and their weighted sum in each instance.
+    write_out : bool
+        Whether the rest of every list has to be written out item by item.
     """
 
     slots: Slots
@@ -577,6 +888,7 @@ class _RankingData:
     counts: Ints
     list_choices: Floats
     choices: Floats
+    write_out: bool = False
 
     @staticmethod
     def of(votes: Preferences, method: PlackettLuce, factors: Floats | None = None) -> _RankingData:
@@ -588,7 +900,7 @@ class _RankingData:
         rows = _best_first(votes, key, method)
         slot = votes.slot if rows is None else votes.slot[rows]
         first = np.ones(votes.n_rows, dtype=np.bool_)
-        if method.ties in ("average", "partition"):
+        if method.ties in ("average", "partition", "davidson-luce"):
             by_key = key if rows is None else key[rows]
             np.not_equal(by_key[1:], by_key[:-1], out=first[1:])
             first[offsets[:-1]] = True
@@ -601,12 +913,14 @@ class _RankingData:
             final = starts[np.cumsum(blocks) - 1]
         # The last block of a list is chosen only if a rest lies below it.
         mark = first.astype(np.uint8)
-        mark[final[~rest]] = 2
+        # With Davidson-Luce ties a tie in last place is an outcome like any other.
+        left = ~rest & (offsets[1:] - final == 1) if method._has_tie_parameters else ~rest
+        mark[final[left]] = 2
         ends = np.where(rest, offsets[1:], final)
-        n_choices = blocks + rest - 1 if method.ties == "partition" else ends - offsets[:-1]
+        n_choices = blocks - left if method.ties in ("partition", "davidson-luce") else ends - offsets[:-1]
         form = np.where(rest, 2, blocks < lengths).astype(np.uint8)
         weight = votes.weights
-        kept = (blocks + rest > 1) & (weight > 0)
+        kept = (n_choices > 0) & (weight > 0)
         if factors is not None:
             kept &= ~np.isnan(factors)
         if not kept.all():
@@ -647,6 +961,7 @@ class _RankingData:
             counts,
             list_choices,
             choices.astype(np.float64),
+            method._has_tie_parameters,
         )
 
     def links(self) -> tuple[Ints, Ints]:
@@ -694,7 +1009,8 @@ class _RankingData:
         if len(every.theta) == 0:
             rankings = merged(rankings)
         rests = np.flatnonzero(rankings.form == 2)
-        if len(rests) and (len(every.theta) or len(rests) * size <= _WRITE_OUT * (len(rankings.item) + size)):
+        small = len(rests) * size <= _WRITE_OUT * (len(rankings.item) + size)
+        if len(rests) and (len(every.theta) or small or self.write_out):
             rankings = written_out(rankings, size, rests)
         return rankings
 
@@ -724,11 +1040,15 @@ def _best_first(votes: Preferences, key: Floats, method: PlackettLuce) -> Ints |
 
 @dataclass(frozen=True)
 class _FittedModels:
-    """The Plackett-Luce models of all instances and their optimal scores."""
+    """The Plackett-Luce models of all instances and their optimal scores.
+
+    `jointly` says that tie parameters were estimated from the lists of a single instance, with its scores.
+    """
 
     data: _RankingData
     models: Sequence[PenalisedLikelihood]
     optima: Sequence[Optimum]
+    jointly: bool = False
 
     @property
     def is_informed(self) -> NDArray[np.bool_]:
@@ -824,6 +1144,62 @@ def _block_of(
     data = _RankingData.of(block, method, np.ones(block.n_lists))
     prepared, summary = method._block(data, block)
     return prepared, (summary, _Identifiability.of(data))
+
+
+class _TieSummary(NamedTuple):
+    """What has to be known of a block before its tie parameters are learned.
+
+    Attributes
+    ----------
+    choices : ChoiceCounts
+        The choices by the size of the chosen set.
+    largest, instances : int
+        The number of compared items of the largest instance, and of instances with compared items.
+    identifiability : _Identifiability
+        Items that the lists do not place.
+    """
+
+    choices: ChoiceCounts
+    largest: int
+    instances: int
+    identifiability: _Identifiability
+
+
+_TieBlockParts = tuple["TieBlock", _TieSummary, _RankingData | None]
+
+
+def _tie_block_of(votes: Preferences, method: PlackettLuce, unchecked: bool) -> _TieBlockParts:
+    """Return votes as instances to estimate tie parameters from; blocks (`unchecked`) leave their rows behind."""
+    from concordant.aggregators._plackett_luce_ties import NO_TIES, TieBlock, choice_counts
+
+    if unchecked:
+        method._checked(votes)
+    data = _RankingData.of(votes, method)
+    models: Any = [method._likelihood(data, n, NO_TIES) for n in range(len(data.counts))]
+    if method.prior == 0:
+        _check_existence(data, models)
+    summary = _TieSummary(
+        choice_counts(data.rankings),
+        int(data.counts.max(initial=0)),
+        int((data.counts > 0).sum()),
+        _Identifiability.of(data),
+    )
+    return TieBlock(models), summary, None if unchecked else data
+
+
+def _tie_convergence_of(block: TieBlock) -> _Convergence:
+    return _Convergence.of(block.models, block.optima)
+
+
+def _unbounded_ties(votes: Preferences | Blocks) -> NoFiniteEstimateError:
+    """Return the error for scores and tie parameters that grow together without bound."""
+    among = f"the items of {len(votes.instances):,} instances"
+    if isinstance(votes, Preferences):
+        among = f"items {listing(votes.slots.items.tolist(), 5)}"
+    return NoFiniteEstimateError(
+        f"no finite Davidson-Luce estimate: the scores of {among} and the tie parameters grow together without bound. "
+        "Set prior=0.1, or ties='average'."
+    )
 
 
 def _convergence_of(block: PlackettLuceBlock) -> _Convergence:

@@ -24,6 +24,7 @@ __all__ = [
     "Clusters",
     "ScoreCovariance",
     "batched",
+    "is_covariance",
     "warn_few_instances",
     "moderated",
     "regauge",
@@ -45,6 +46,8 @@ _FEW_INSTANCES = 50
 # Clusters do not differ where the squares of their gradients sum to no more than this part of the information.
 _NO_SPREAD = 1e-9
 _TINY = 1e-300
+# Rounding errors of a covariance are smaller than this part of it.
+_ROUNDING = 1e-6
 # Instances, and rows of a covariance, are batched up to this many cells.
 _BATCH_CELLS = 1 << 16
 # From this many items on ranges of ranks are computed in single precision, which suffices.
@@ -368,6 +371,14 @@ def regauge(covariance: Floats, anchor: int | None) -> Floats:
     at = covariance[anchor]
     out: Floats = covariance - at[None, :] - at[:, None] + at[anchor]
     return out
+
+
+def is_covariance(matrix: Floats) -> bool:
+    """Return whether a square matrix is symmetric, with no variance below 0 and no correlation beyond 1."""
+    variance = np.diagonal(matrix)
+    limit = np.sqrt(np.maximum(variance[:, None] * variance[None, :], 0.0)) * (1.0 + _ROUNDING)
+    symmetric = np.abs(matrix - matrix.T) <= _ROUNDING * limit
+    return bool((variance >= 0).all() and symmetric.all() and (np.abs(matrix) <= limit).all())
 
 
 def _quantile(tail: float, freedom: Floats) -> Floats:

@@ -386,18 +386,16 @@ def hessian_table(
 
 
 @jit
-def choice_counts(mark: Marks, offsets: Ints, weight: Floats, largest: int, counts: Floats, reached: Ints) -> None:
+def choice_counts(mark: Marks, offsets: Ints, weight: Floats, counts: Floats, reached: Ints) -> None:
     """Write how often sets of each size were chosen, and the most items that such a choice was made from.
 
     Parameters
     ----------
     mark, offsets, weight
         As in `log_likelihood`.
-    largest : int
-        The largest size to count.
-    counts : float64[largest + 1]
-        Written: the weighted number of choices of each size.
-    reached : int64[largest + 1]
+    counts : float64[D + 1]
+        Written: the weighted number of choices of each size; D is at least the largest.
+    reached : int64[D + 1]
         Written: the largest number of remaining items among the choices of each size.
     """
     counts[:] = 0.0
