@@ -66,6 +66,8 @@ VARIANTS: list[tuple[Aggregator, tuple[str, ...] | None]] = [
     (cc.PlackettLuce(ties="partition", prior="published"), ORDERED),
     (cc.PlackettLuce(ties="partition"), ORDERED),
     (cc.PlackettLuce(prior="published"), ORDERED),
+    (cc.PlackettLuce(ties="davidson-luce"), ORDERED),
+    (cc.PlackettLuce(ties="davidson-luce", missing="below", uncertainty="information"), ORDERED),
     (cc.PlackettLuce(ties="input"), ORDERED),
     (cc.PlackettLuce(ties="random"), ORDERED),
     (cc.PlackettLuce(uncertainty="bootstrap", n_bootstrap=5), ORDERED),

@@ -44,6 +44,7 @@ METHODS = [
     (cc.ULARA(), 1e-12),
     (cc.ExtendedMallows(max_iter=3), 1e-9),
     (cc.PlackettLuce(adherence=True), 1e-7),
+    (cc.PlackettLuce(ties="davidson-luce"), 1e-7),
 ]
 
 

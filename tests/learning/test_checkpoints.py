@@ -45,6 +45,10 @@ FITS = {
     "blocks-mpm": ("cc.MPM(adherence='learned')", f"blocks({LISTS})"),
     "blocks-extended-mallows": ("cc.ExtendedMallows(e_step='sampling', max_iter=8)", f"blocks({LISTS})"),
     "blocks-ties": ("cc.BradleyTerry(ties='rao-kupper')", f"blocks({LISTS}, 3)"),
+    "blocks-plackett-luce-ties": (
+        "cc.PlackettLuce(ties='davidson-luce')",
+        f"blocks({LISTS}, 1 + pl.col('rank') % 2)",
+    ),
     "blocks-plackett-luce": ("cc.PlackettLuce(adherence=True)", f"blocks({LISTS})"),
 }
 # What is read in blocks is on disk as long as the process that made the folder.

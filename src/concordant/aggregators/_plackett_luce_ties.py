@@ -213,27 +213,40 @@ class ChoiceCounts(NamedTuple):
             np.maximum(reached[: len(one.reached)], one.reached, out=reached[: len(one.reached)])
         return ChoiceCounts(counts, reached)
 
-    def check_bounded(self) -> None:
-        """Raise where a tie parameter grows without bound: larger sets were available and never chosen otherwise.
+    @property
+    def unbounded(self) -> Ints:
+        """The sizes of ties whose parameter grows without bound, because larger sets are never chosen otherwise.
 
         δ_k is bounded if some choice from k or more items was of another size whose parameter is bounded, beginning
         with single items.
         """
         sizes = self.sizes
         bounded = int(self.reached[1])
-        while True:
-            further = int(self.reached[sizes[sizes <= bounded]].max(initial=bounded))
-            if further == bounded:
-                break
+        while (further := int(self.reached[sizes[sizes <= bounded]].max(initial=bounded))) > bounded:
             bounded = further
-        lost = sizes[sizes > bounded]
+        return sizes[sizes > bounded]
+
+    def check_bounded(self) -> None:
+        """Raise where a tie parameter grows without bound."""
+        lost = self.unbounded
         if len(lost):
-            k = int(lost[0])
             raise NoFiniteEstimateError(
-                f"no finite Davidson-Luce estimate: every choice from {k} or more items is a tie of {k} or more, so "
-                f"that the parameter of ties of {listing([str(s) for s in lost.tolist()], 5)} items grows without "
-                "bound. Use ties='average', or leave out lists that tie everything."
+                f"no finite Davidson-Luce estimate: {_unbounded_words(lost)}. Use ties='average', or leave out lists "
+                "that tie everything."
             )
+
+    def with_half_choices(self) -> tuple[ChoiceCounts, str]:
+        """Return counts with half a choice of a single item where ties have unbounded parameters, and a warning."""
+        lost = self.unbounded
+        if not len(lost):
+            return self, ""
+        counts, reached = self.counts.copy(), self.reached.copy()
+        counts[1] += 0.5
+        reached[1] = reached.max()
+        words = (
+            f"{_unbounded_words(lost)}: it is set as if half a choice of a single item had been seen, and not learned."
+        )
+        return ChoiceCounts(counts, reached), words
 
     def check_known(self, sizes: Ints) -> None:
         """Raise where there are ties of a size whose parameter was not estimated."""
@@ -244,6 +257,14 @@ class ChoiceCounts(NamedTuple):
                 f"a list ties {int(strange[0])} items, and the fit saw no tie of that size (its sizes: {known}), so "
                 "that it has no parameter for it. Fit to preferences with such ties, or use ties='average'."
             )
+
+
+def _unbounded_words(sizes: Ints) -> str:
+    k = int(sizes[0])
+    return (
+        f"every choice from {k} or more items is a tie of {k} or more, so that nothing bounds the parameter of ties of "
+        f"{listing([str(s) for s in sizes.tolist()], 5)} items"
+    )
 
 
 def choice_counts(rankings: Rankings) -> ChoiceCounts:
@@ -286,7 +307,7 @@ class TieFit(NamedTuple):
     ties : TieParameters
         The parameters.
     information : float64[K, K]
-        The information about log δ of the sizes above 1, the scores being estimated with them.
+        The information about log δ of the sizes that are learned, the scores being estimated with them.
     regular : bool
         Whether the information bounds every parameter, and that of every instance its scores.
     trace : list of float
@@ -322,6 +343,7 @@ def learn_ties(
     start: TieParameters,
     n_choices: float,
     *,
+    learned: Ints,
     largest: int,
     max_iter: int,
     tol: float,
@@ -338,6 +360,8 @@ def learn_ties(
         The initial parameters.
     n_choices : float
         The number of choices, the unit of the gradient.
+    learned : int64[L]
+        Which of the sizes above 1 have a parameter to learn, numbered from 0; the others keep that of `start`.
     largest : int
         The number of items of the largest instance.
     max_iter, tol
@@ -361,12 +385,14 @@ def learn_ties(
             blocks = blocks.persist_each(_restored, split_states(known), ties)
             trace, done = known["trace"].tolist(), bool(known["done"])
         at = _derivatives(blocks)
-        norm = max_norm(at.gradient) / unit
+        norm = max_norm(at.gradient[learned]) / unit
+        among = np.ix_(learned, learned)
         with checkpoint.steps(max_iter):
-            while len(trace) <= max_iter and len(start.sizes) > 1 and not done:
+            while len(trace) <= max_iter and len(learned) and not done:
                 # One more step than `tol` asks for, to be exact.
                 done = norm <= tol
-                step = np.asarray(np.linalg.lstsq(at.information, at.gradient, rcond=None)[0], dtype=np.float64)
+                step = np.zeros(len(at.gradient))
+                step[learned] = np.linalg.lstsq(at.information[among], at.gradient[learned], rcond=None)[0]
                 length = min(1.0, _LONGEST_STEP / max(max_norm(step), 1e-300))
                 moved = None
                 for _ in range(1 if done else 40):
@@ -380,18 +406,18 @@ def learn_ties(
                 if moved is None or max_norm(moved[0].log_delta) > _BOUND:
                     break
                 found = _derivatives(moved[1])
-                if done and max_norm(found.gradient) / unit > norm:
+                if done and max_norm(found.gradient[learned]) / unit > norm:
                     break
                 (ties, blocks, value), at = moved, found
-                norm = max_norm(at.gradient) / unit
+                norm = max_norm(at.gradient[learned]) / unit
                 trace = [*trace, value]
                 checkpoint.save(len(trace) - 1, lambda: _state(blocks, ties, trace, done))  # noqa: B023 - called at once or never
                 report_progress(len(trace) - 1, max_iter)
-        regular = _is_regular(at.information, at.alone) and max_norm(ties.log_delta) < _BOUND
+        regular = _is_regular(at.information[among], at.alone[among]) and max_norm(ties.log_delta) < _BOUND
         if check_scores:
             regular = regular and all(all(part) for part in blocks.map(_bounded))
         norm = max(norm, at.norm)
-    return TieFit(ties, at.information, regular, trace, norm, norm <= tol, blocks)
+    return TieFit(ties, at.information[among], regular, trace, norm, norm <= tol, blocks)
 
 
 def profile_meat(block: TieBlock) -> Floats:

@@ -528,12 +528,18 @@ class PlackettLuce(Aggregator):
             blocks: Shards[TieBlock] = made.persist(itemgetter(0))
         del made
         found = ChoiceCounts.sum([s.choices for s in summaries])
-        found.check_bounded()
+        if self.prior == 0:
+            found.check_bounded()
+        learned = np.flatnonzero(~np.isin(found.sizes, found.unbounded))
+        found, words = found.with_half_choices()
+        if words:
+            self._warn(words, IdentifiabilityWarning)
         self._warn_unidentified([s.identifiability for s in summaries])
         fitted = learn_ties(
             blocks,
             start_parameters(found),
             found.total,
+            learned=learned,
             largest=max(s.largest for s in summaries),
             max_iter=self.max_iter or _STEPS["newton"],
             tol=self.tol,
@@ -542,19 +548,22 @@ class PlackettLuce(Aggregator):
         )
         del blocks
         n_informed = sum(s.instances for s in summaries)
-        if not fitted.regular and found.total and not self.fit_info_.interrupted:
+        if self.prior == 0 and not fitted.regular and found.total and not self.fit_info_.interrupted:
             raise _unbounded_ties(votes)
         self._store_ties(fitted)
-        inverse = np.linalg.inv(fitted.information)
+        inverse, k = np.linalg.pinv(fitted.information, hermitian=True), len(self.tie_)
         if self.uncertainty not in ("information", "none"):
-            meat = sum(fitted.blocks.map(profile_meat), np.zeros(inverse.shape))
-            inverse = inverse @ meat @ inverse
-        self.tie_covariance_ = (inverse + inverse.T) / 2
+            meat = sum(fitted.blocks.map(profile_meat), np.zeros((k, k)))
+            inverse = inverse @ meat[np.ix_(learned, learned)] @ inverse
+        # A parameter that is not learned is taken as known.
+        self.tie_covariance_ = np.zeros((k, k))
+        self.tie_covariance_[np.ix_(learned, learned)] = (inverse + inverse.T) / 2
         self._warn_convergence(list(fitted.blocks.map(_tie_convergence_of)), votes.instances)
         if data is None:
             return None
-        (learned,) = fitted.blocks
-        return _FittedModels(data, learned.models, learned.optima, jointly=n_informed == 1 and len(self.tie_) > 0)
+        (block,) = fitted.blocks
+        jointly = n_informed == 1 and 0 < len(learned) == k
+        return _FittedModels(data, block.models, block.optima, jointly=jointly)
 
     def _store_ties(self, fitted: TieFit) -> None:
         """Store the tie parameters and how their fit went."""
@@ -824,6 +833,7 @@ class PlackettLuce(Aggregator):
             InMemory([TieBlock([model], [optimum])]),
             model.ties,
             float(model.rankings.weight.sum()),
+            learned=np.arange(len(model.ties.sizes) - 1),
             largest=model.size,
             max_iter=self.max_iter or _STEPS["newton"],
             tol=self.tol,
