@@ -45,6 +45,8 @@ from concordant.base.checks import check_method as check_method
 from concordant.base.contract import Aggregator as Aggregator
 from concordant.base.contract import Tags as Tags
 from concordant.base.fuse import fuse as fuse
+from concordant.base.groups import GroupComparison as GroupComparison
+from concordant.base.groups import compare_groups as compare_groups
 from concordant.base.registry import METHODS as METHODS
 from concordant.base.registry import aggregate as aggregate
 from concordant.base.registry import methods as methods
@@ -68,6 +70,8 @@ from concordant.execution import threads as threads
 from concordant.execution.blocks import Blocks as Blocks
 from concordant.features.expert_features import expert_features as expert_features
 from concordant.inference.experts import describe_experts as describe_experts
+from concordant.inference.quasi_variances import QuasiVariances as QuasiVariances
+from concordant.inference.quasi_variances import quasi_variances as quasi_variances
 from concordant.io.formats import register_format as register_format
 from concordant.io.frames import from_frame as from_frame
 from concordant.io.letor import read_feature_folds as read_feature_folds

@@ -454,6 +454,16 @@ class ExpectedDistances:
         rows = [row @ mallows.log_factorials(t, self.size - 1) for row, t in zip(self._known, theta, strict=True)]
         return float(sum(rows))
 
+    def information(self, theta: Floats) -> Floats | None:
+        """Return the observed information about each θ, None where a number of common items is random.
+
+        It is the second derivative of the log normaliser: the variance of the sum of the distances.
+        """
+        if self.open.any() or self.printed:
+            return None
+        rows = [row @ mallows.distance_variances(t, self.size - 1) for row, t in zip(self._known, theta, strict=True)]
+        return np.array(rows, dtype=np.float64)
+
 
 class EnergyBuffer(local):
     """Memory for the table of pair energies, reused by each thread: allocating it takes longer than filling it."""

@@ -155,9 +155,16 @@ class Mallows(Aggregator):
     dispersion_ : dict
         Set by `fit_predict`: θ of every instance; 0 where lists agree no more than random ones, −30 where they never
         disagree.
+    dispersion_stderr_ : dict
+        Set by `fit_predict`: the standard error of θ in every instance, from the observed information (the variance of
+        the sum of the distances). It takes the centre as known, and every list as independent. NaN where θ is given or
+        lies at a bound.
 
     Notes
     -----
+    The information about θ has a closed form: for complete lists without ties n d²/dθ² log [M]! = n Σ_{j=2..M}
+    [q / (1 − q)² − j² q^j / (1 − q^j)²], n lists; incomplete and tied lists have sums of such terms.
+
     Cost O(K M²) to count votes, then that of Kemeny's ranking, which is NP-hard; `fit_info_.objective` is the
     log-likelihood, and `fit_info_.converged` says whether every centre is proven best. Nothing is shared over
     instances.
@@ -176,6 +183,8 @@ class Mallows(Aggregator):
     ['a', 'b', 'c']
     >>> {q: round(theta, 3) for q, theta in model.dispersion_.items()}
     {'q': -1.044}
+    >>> round(model.dispersion_stderr_["q"], 3)
+    0.744
     """
 
     name = "mallows"
@@ -187,6 +196,12 @@ class Mallows(Aggregator):
     }
 
     dispersion_: Annotated[dict[str, float], Within(most=0)]
+    dispersion_stderr_: Annotated[dict[str, float], Within(least=0, missing=True)]
+
+    def _check_state(self) -> None:
+        """Raise where standard errors and dispersions are not of the same instances."""
+        if self.__dict__.get("dispersion_stderr_", {}).keys() != self.__dict__.get("dispersion_", {}).keys():
+            raise DataError("the standard errors of the dispersions are not one for each instance.")
 
     def __init__(
         self,
@@ -233,6 +248,10 @@ class Mallows(Aggregator):
         if known:
             self.dispersion_ = dict.fromkeys(p.instances, 0.0)
             self.dispersion_ |= {pool.name: float(t) for pool, t in zip(pools, theta, strict=True)}
+            self.dispersion_stderr_ = dict.fromkeys(p.instances, float("nan"))
+            self.dispersion_stderr_ |= {
+                pool.name: float(e) for pool, e in zip(pools, self._theta_stderr(distances, theta), strict=True)
+            }
             info = self.fit_info_
             info.converged = centre.fit_info_.converged
             info.warnings += centre.fit_info_.warnings
@@ -244,6 +263,16 @@ class Mallows(Aggregator):
             for pool, t in zip(pools, theta, strict=True)
         ]
         return Consensus.from_codes(p.slots, _scores(p, pools, places))
+
+    def _theta_stderr(self, distances: ExpectedDistances, theta: Floats) -> Floats:
+        """Return the standard error of every θ from the observed information, NaN for those given or at a bound."""
+        information = distances.information(theta)
+        out = np.full(len(theta), np.nan)
+        if information is None or self.dispersion is not None:
+            return out
+        inside = (theta < 0) & (theta > mallows.LEAST_THETA) & (information > 0)
+        out[inside] = 1.0 / np.sqrt(information[inside])
+        return out
 
     def _warn_fit(self, preferences: Preferences, pools: list[PooledLists], theta: Floats) -> None:
         """Warn of disconnected items, and of lists without common pairs, where absent items are unknown."""

@@ -230,7 +230,7 @@ class PlackettLuce(Aggregator):
     >>> tied = cc.from_lists({"x": {"a": 2, "b": 2, "c": 1}, "y": {"a": 3, "b": 2, "c": 1}, "z": {"b": 2, "a": 1}})
     >>> model = cc.PlackettLuce(ties="davidson-luce").fit(tied)
     >>> model.tie_sizes_.tolist(), model.tie_.round(3).tolist()
-    ([2], [0.592])
+    ([2], [0.673])
     """
 
     name = "plackett-luce"

@@ -18,6 +18,7 @@ from concordant.arrays import Floats
 
 __all__ = [
     "LEAST_THETA",
+    "distance_variances",
     "expected_distances",
     "log_factorials",
     "mean_positions",
@@ -55,6 +56,28 @@ def expected_distances(theta: float, n: int) -> Floats:
     h = j * _regular(-theta * j)
     out: Floats = j * (h[1] if n else 0.0) - np.cumsum(h)
     return out
+
+
+def distance_variances(theta: float, n: int) -> Floats:
+    """Return dE_m/dθ for m = 0..n: the variance of the Kendall distance of a ranking of m items to its centre.
+
+    It is the second derivative of log [m]!, m h'_1 − (h'_1 + ... + h'_m) with h'_j = j² q^j / (1 − q^j)². The poles at
+    θ = 0 cancel and are left out; there it is m (m − 1) (2m + 5) / 72.
+
+    >>> distance_variances(-1.0, 4).round(4).tolist()
+    [0.0, 0.0, 0.1966, 0.621, 1.2376]
+    """
+    j = np.arange(n + 1, dtype=np.float64)
+    h = -j * j * _regular_slope(-theta * j)
+    out: Floats = j * (h[1] if n else 0.0) - np.cumsum(h)
+    return out
+
+
+def _regular_slope(y: Floats) -> Floats:
+    """Return the derivative of `_regular`: 1 / y² − exp(y) / (exp(y) − 1)² for y >= 0."""
+    large = np.maximum(y, _SERIES)
+    direct = 1.0 / large**2 - 0.25 / np.sinh(np.minimum(large, _HUGE) / 2) ** 2
+    return np.where(y < _SERIES, 1.0 / 12.0 - y**2 / 240.0 + y**4 / 6048.0 - y**6 / 172800.0, direct)
 
 
 def log_factorials(theta: float, n: int) -> Floats:
