@@ -6,7 +6,7 @@ import math
 import re
 import warnings
 from collections.abc import Callable
-from itertools import pairwise, permutations
+from itertools import combinations, pairwise, permutations
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,7 @@ from concordant.aggregators._mallows import (
     pools_of,
 )
 from concordant.data.consensus import Consensus
-from concordant.errors import ConcordantWarning, DataError, NotFittedError, ParameterError
+from concordant.errors import ConcordantWarning, DataError, FormatError, NotFittedError, ParameterError
 from concordant.execution import InMemory, force_threads
 from concordant.kernels import mallows
 
@@ -714,3 +714,62 @@ def test_random_runs_among_those_of_trec_3_lose_their_say(data_dir: Path, tmp_pa
     theirs = cc.evaluate(cc.CombMNZRank(k=100).fit_predict(noisy), labels, ["p@30"], convention="trec").mean["p@30"]
     assert np.sort(model.adherence_)[-3] > 5 * np.sort(model.adherence_)[-4]
     assert ours > theirs + 0.02
+
+
+# The standard error of the dispersion.
+
+
+@pytest.mark.parametrize("theta", [-2.0, -0.3, -0.03, -0.001, 0.0])
+def test_variance_of_the_distance_is_that_over_all_rankings(theta: float) -> None:
+    found = mallows.distance_variances(theta, 6)
+    for m in range(1, 7):
+        d = np.array([sum(a > b for a, b in combinations(p, 2)) for p in permutations(range(m))])
+        chance = np.exp(theta * d) / np.exp(theta * d).sum()
+        assert found[m] == pytest.approx(chance @ (d - chance @ d) ** 2, abs=1e-10)
+        assert found[m] == pytest.approx(m * (m - 1) * (2 * m + 5) / 72, abs=1e-10) or theta < 0
+
+
+def test_standard_error_is_the_curvature_of_the_likelihood() -> None:
+    votes = cc.from_lists(
+        {
+            "w": {"a": 4, "b": 3, "c": 2, "d": 1},
+            "x": {"a": 3, "b": 3, "d": 2, "c": 1},
+            "y": {"b": 3, "a": 2, "c": 1},
+            "z": {"d": 3, "a": 2, "b": 1},
+        }
+    )
+    model = cc.Mallows()
+    model.fit_predict(votes)
+    (theta,) = model.dispersion_.values()
+    values = []
+    for step in (-1e-3, 0.0, 1e-3):
+        near = cc.Mallows(dispersion=theta + step)
+        near.fit_predict(votes)
+        values.append(near.fit_info_.objective)
+        assert np.isnan(near.dispersion_stderr_["q"])
+    low, middle, high = values
+    assert low is not None
+    assert middle is not None
+    assert high is not None
+    information = -(low + high - 2 * middle) / 1e-6
+    assert model.dispersion_stderr_["q"] == pytest.approx(information**-0.5, rel=1e-4)
+
+
+def test_standard_error_is_the_spread_over_samples_and_unknown_at_the_bounds(tmp_path: Path) -> None:
+    found, errors = [], []
+    for seed in range(150):
+        model = cc.Mallows()
+        model.fit_predict(cc.synthetic.mallows(6, -0.7, 40, random_state=seed).preferences)
+        found += model.dispersion_.values()
+        errors += model.dispersion_stderr_.values()
+    # The standard deviation of 150 draws has an error of 6 %.
+    assert np.std(found) == pytest.approx(np.mean(errors), rel=0.18)
+    same = cc.Mallows()
+    same.fit_predict(cc.from_lists({"x": ["a", "b", "c"], "y": ["a", "b", "c"]}))
+    assert np.isnan(same.dispersion_stderr_["q"])
+    model.save(tmp_path / "model")
+    assert cc.load(tmp_path / "model").dispersion_stderr_ == model.dispersion_stderr_  # type: ignore[attr-defined]
+    model.dispersion_stderr_ = {"other": 1.0}
+    model.save(tmp_path / "wrong")
+    with pytest.raises(FormatError, match="not one for each instance"):
+        cc.load(tmp_path / "wrong")

@@ -336,6 +336,8 @@ LEARNERS: list[tuple[str, dict[str, Any]]] = [
     ("mpm", {"variances": True, "uncertainty": "none"}),
     ("cps", {"adherence": "supervised"}),
     ("plackett-luce", {"adherence": True, "uncertainty": "none"}),
+    ("plackett-luce", {"ties": "davidson-luce"}),
+    ("plackett-luce", {"features": True, "ties": "davidson-luce"}),
     ("rrf", {"k": "learned", "weights": "learned"}),
     ("weighted-sum", {"weights": "learned"}),
     ("svd-rank", {"hidden": 2}),
@@ -347,7 +349,7 @@ LEARNERS: list[tuple[str, dict[str, Any]]] = [
 ]
 HOSTILE = [np.nan, np.inf, -np.inf, 1e308, -1e308, 10**300, -1, 0, 10**18, 2**63]
 # What is not known is NaN, and two chains may be infinitely far apart; neither is read by `predict`.
-FOR_THE_READER = ("chain_", "variance_", "expert_details_.agreement")
+FOR_THE_READER = ("chain_", "dispersion_stderr_", "variance_", "expert_details_.agreement")
 
 
 def learned(name: str, params: dict[str, Any]) -> tuple[cc.Aggregator, Any]:
@@ -357,12 +359,21 @@ def learned(name: str, params: dict[str, Any]) -> tuple[cc.Aggregator, Any]:
     given = {n: v for n, v in params.items() if n != "features"}
     method = registry.create(name, **few, **given)
     data: Any = VOTES if name == "bradley-terry" else LISTS.preferences
+    if params.get("ties") == "davidson-luce":
+        rows = data.to_frame().drop_nulls()
+        value = rows.columns[3]
+        ranks = [1 + int(v) - int(v) % (2 + k % 2) for k, v in enumerate(rows[value].to_list())]
+        data = cc.Preferences(rows["instance"], rows["expert"], rows["item"], ranks, kind=data.kind)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConcordantWarning)
         if "features" not in params:
             method.fit_predict(data, LISTS.labels)
         elif name == "bradley-terry":
             method.fit_predict(data, features=OBSERVED)
+        elif name == "plackett-luce":
+            slots, x = data.slots, np.random.default_rng(0).normal(size=(data.n_slots, 2))
+            instances = slots.instances.take(slots.instance).tolist()
+            method.fit_predict(data, features=cc.Features(instances, slots.items.tolist(), x))
         else:
             data = FEATURES
             method.fit_predict(data, GRADES)

@@ -24,8 +24,8 @@ __all__ = ["LinearFit", "covariance", "fit", "no_finite_estimate"]
 
 # No score, and no logarithm of a tie parameter, moves further than this in one step.
 _LONGEST_STEP = 4.0
-# Information below this part of the largest eigenvalue does not bound some coefficients.
-_SINGULAR = 1e-10
+# Information below this part of the largest eigenvalue, or of the choices, does not bound some coefficients.
+_SINGULAR = 1e-8
 
 
 class LinearFit(NamedTuple):
@@ -61,7 +61,8 @@ class LinearFit(NamedTuple):
         if not len(self.information):
             return True
         eigenvalues = np.linalg.eigvalsh(self.information)
-        return bool(eigenvalues[0] > _SINGULAR * max(float(eigenvalues[-1]), 1e-300))
+        n_choices = sum(m.scale * m.size for m in self.models)
+        return bool(eigenvalues[0] > _SINGULAR * max(float(eigenvalues[-1]), n_choices))
 
 
 class _Point(NamedTuple):

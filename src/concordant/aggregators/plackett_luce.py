@@ -209,7 +209,11 @@ class PlackettLuce(Aggregator):
 
     With prior=0 a finite estimate exists if and only if, for every split of the items in two, some list ranks an item
     of each side above one of the other (or, with "average", ties them above a last place). With "partition" a block
-    counts when all of it lies on one side; then the estimate surely exists, and otherwise it need not.
+    counts when all of it lies on one side; then the estimate surely exists, and otherwise it need not. With
+    "davidson-luce" ties connect items as with "average", in last place too; the condition is necessary, and scores that
+    grow with δ all the same are found after the fit. Where every choice from q or more items is a tie of q or more,
+    nothing bounds δ_q: an error without a prior; with one, δ_q is set as if half a choice of a single item had been
+    seen, with a warning.
 
     References
     ----------

@@ -140,12 +140,12 @@ def compare_groups(
         {"permutations": permutations, "random_state": random_state},
         {"permutations": integer(least=0), "random_state": seed()},
     )
-    if isinstance(method, str) and "prior" not in params:
+    if method in _MODELS and "prior" not in params:
         params = {"prior": 0.0} | params
     model = create(method, **params)
+    _check_method(model, preferences, permutations)
     # Intervals of random groupings are not looked at.
     plain = type(model)(**(model.get_params() | {"uncertainty": "none"}))
-    _check_method(model, preferences, permutations)
     code, names = _group_codes(preferences, groups)
     experts = preferences.experts.tolist()
 

@@ -75,7 +75,8 @@ def aggregate(
     method : str or Aggregator
         A name of `METHODS`, such as "rrf", "borda" or "copeland".
     features : Features, optional
-        Features of the items, for a method that uses them without labels: "bradley-terry". Others raise KindError.
+        Features of the items, for a method that uses them without labels: "bradley-terry" or "plackett-luce". Others
+        raise KindError.
     **params
         Parameters of the method.
 
