@@ -16,6 +16,7 @@ from tests.kernels.test_davidson_luce import evaluate, flat, table
 from tests.oracles import davidson_luce as oracle
 
 import concordant as cc
+from concordant.aggregators import _plackett_luce_ties
 from concordant.errors import (
     ConcordantWarning,
     DataError,
@@ -257,6 +258,28 @@ def test_bootstrap_estimates_the_ties_again() -> None:
     ]
     assert errors[0] is not None
     np.testing.assert_allclose(errors[1], errors[0], rtol=0.3)  # type: ignore[arg-type]
+
+
+@pytest.mark.usefixtures("quiet")
+@pytest.mark.parametrize("prior", [0, 0.1])
+def test_long_lists_by_conjugate_gradients_give_the_dense_answer(prior: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(6)
+    items = [f"i{n}" for n in range(26)]
+    lists: Ranked = []
+    for n in range(12):
+        order = np.argsort(-0.1 * np.arange(26) - rng.gumbel(size=26))
+        ranks = np.arange(26) // (1 + n % 3) + 1
+        lists.append(({items[i]: int(r) for i, r in zip(order, ranks, strict=True)}, 1.0))
+    lists.append(({i: n + 1 for n, i in enumerate(reversed(items))}, 1.0))
+    votes = weighted(lists)
+    sparse, dense = (cc.PlackettLuce(ties="davidson-luce", prior=prior) for _ in range(2))
+    found = sparse.fit_predict(votes)
+    monkeypatch.setattr(_plackett_luce_ties, "_LONG_LIST", np.inf)
+    expected = dense.fit_predict(votes)
+    np.testing.assert_allclose(found.score, expected.score, rtol=0, atol=1e-9)
+    np.testing.assert_allclose(sparse.tie_, dense.tie_, rtol=1e-9)
+    np.testing.assert_allclose(sparse.tie_covariance_, dense.tie_covariance_, rtol=1e-7)
+    np.testing.assert_allclose(found.stderr, expected.stderr, rtol=1e-9)  # type: ignore[arg-type]
 
 
 # Refusals and what is kept.

@@ -19,6 +19,7 @@ from concordant.arrays import Floats, Ints
 from concordant.errors import DataError, FormatError, NoFiniteEstimateError, listing
 from concordant.execution import Shards, report_progress, threads
 from concordant.kernels import davidson_luce
+from concordant.kernels.linear_systems import conjugate_gradients
 from concordant.kernels.plackett_luce import Rankings
 from concordant.learning.optimisers import max_norm
 from concordant.learning.resumable import Checkpointer, State, join_states, split_states
@@ -37,6 +38,8 @@ __all__ = [
 
 # No tie parameter moves further than this in one step, on the scale of logarithms.
 _LONGEST_STEP = 4.0
+# Where lists are longer than this, on average by rows, no dense Hessian is formed but for intervals.
+_LONG_LIST = 20
 # Beyond this a logarithm of δ is no estimate.
 _BOUND = 300.0
 # Information below this part of that without the other parameters leaves an estimate unbounded.
@@ -90,6 +93,9 @@ class DavidsonLuceLikelihood(PenalisedLikelihood):
     ) -> None:
         super().__init__(rankings, size, precision, gamma, scale)
         self.ties = ties
+        # A dense Hessian costs as many passes over a list as it has rows; a step by conjugate gradients some twenty.
+        lengths = np.diff(rankings.offsets).astype(np.float64)
+        self.dense = self.dense and float((lengths * lengths).sum()) <= _LONG_LIST * len(rankings.item)
 
     def with_ties(self, ties: TieParameters) -> DavidsonLuceLikelihood:
         """Return the likelihood of the same lists with other tie parameters."""
@@ -159,6 +165,24 @@ class DavidsonLuceLikelihood(PenalisedLikelihood):
             np.ascontiguousarray(both.gradients[:m, :m]),
             both.squares[:m],
         )
+
+    def score_response(self, score: Floats, gradient_change: Floats) -> Floats:
+        if self.dense:
+            return super().score_response(score, gradient_change)
+        x, prior, loss = score - score.max(), self.prior_curvature(score), np.empty(self.size)
+        self._evaluate(x, np.empty(self.size), loss)
+
+        def product(vector: Floats) -> Floats:
+            out = np.empty(self.size)
+            self._hessian_product(x, vector, True, out)
+            out += prior * vector
+            return out
+
+        found = np.empty(gradient_change.shape)
+        for column in range(gradient_change.shape[1]):
+            right = np.ascontiguousarray(gradient_change[:, column])
+            found[:, column], _ = conjugate_gradients(product, right, loss + prior, rtol=1e-11, max_iter=20 * self.size)
+        return found
 
     def score_change(self, score: Floats) -> Floats:
         """Return −d score / d log δ of the optimal scores, a column for each size above 1."""

@@ -27,28 +27,33 @@ __all__ = ["choice_counts", "hessian_product", "hessian_table", "log_likelihood"
 
 
 @jit
-def _log_binomial(n: int, k: int) -> float:
-    return lgamma(n + 1.0) - lgamma(k + 1.0) - lgamma(n - k + 1.0)
+def _log_sets(longest: int, sizes: Ints) -> Floats:
+    """Return log C(n, k), the number of sets of k of n items, for n up to `longest` and every size k."""
+    out = np.full((longest + 1, len(sizes)), -np.inf)
+    for s in range(len(sizes)):
+        k = sizes[s]
+        for n in range(k, longest + 1):
+            out[n, s] = lgamma(n + 1.0) - lgamma(k + 1.0) - lgamma(n - k + 1.0)
+    return out
 
 
 @jit
-def _mean_products(y: Floats, v: Floats, sizes: Ints, m: int, along: bool, mean: Floats, mean_v: Floats) -> None:
-    """Write e_j(φ^{1/k}) / C(n, j) of the last n of m rows, j ≤ k, for each size k; and its derivative along v.
+def _mean_products(worth: Floats, sizes: Ints, m: int, mean: Floats) -> None:
+    """Write e_j(φ^{1/k}) / C(n, j) of the last n of m rows, j ≤ k, for each size k, into row n of `mean`.
 
-    The block of size k begins at column Σ (k' + 1) over the sizes k' before it.
+    `worth` holds φ^{1/k} of each row and size. The block of size k begins at column Σ (k' + 1) over the sizes k' before
+    it.
     """
     mean[0, :] = 0.0
-    if along:
-        mean_v[0, :] = 0.0
     c = 0
     for k in sizes:
         mean[0, c] = 1.0
         c += k + 1
     for n in range(1, m + 1):
-        t = m - n
         c = 0
-        for k in sizes:
-            x = np.exp(y[t] / k)
+        for s in range(len(sizes)):
+            k = sizes[s]
+            x = worth[m - n, s]
             mean[n, c] = 1.0
             for j in range(1, k + 1):
                 share = j / n
@@ -56,27 +61,40 @@ def _mean_products(y: Floats, v: Floats, sizes: Ints, m: int, along: bool, mean:
                     mean[n, c + j] = 0.0
                 else:
                     mean[n, c + j] = (1.0 - share) * mean[n - 1, c + j] + share * x * mean[n - 1, c + j - 1]
-            if along:
-                moved = x * v[t] / k
-                mean_v[n, c] = 0.0
-                for j in range(1, k + 1):
-                    share = j / n
-                    if j > n:
-                        mean_v[n, c + j] = 0.0
-                    else:
-                        mean_v[n, c + j] = (1.0 - share) * mean_v[n - 1, c + j] + share * (
-                            moved * mean[n - 1, c + j - 1] + x * mean_v[n - 1, c + j - 1]
-                        )
+            c += k + 1
+
+
+@jit
+def _mean_products_along(worth: Floats, v: Floats, sizes: Ints, m: int, mean: Floats, mean_v: Floats) -> None:
+    """Write the derivatives of `mean` along the direction v of the scores."""
+    mean_v[0, :] = 0.0
+    for n in range(1, m + 1):
+        t = m - n
+        c = 0
+        for s in range(len(sizes)):
+            k = sizes[s]
+            x = worth[t, s]
+            moved = x * v[t] / k
+            mean_v[n, c] = 0.0
+            for j in range(1, k + 1):
+                share = j / n
+                if j > n:
+                    mean_v[n, c + j] = 0.0
+                else:
+                    mean_v[n, c + j] = (1.0 - share) * mean_v[n - 1, c + j] + share * (
+                        moved * mean[n - 1, c + j - 1] + x * mean_v[n - 1, c + j - 1]
+                    )
             c += k + 1
 
 
 @jit
 def _list_pass(
-    y: Floats,
+    worth: Floats,
     v: Floats,
     tie: Floats,
     tie_v: Floats,
     sizes: Ints,
+    log_sets: Floats,
     mark: Marks,
     a: int,
     m: int,
@@ -91,17 +109,17 @@ def _list_pass(
     drawn: Floats,
     drawn_v: Floats,
 ) -> float:
-    """Return Σ log Z over the choices of one list.
+    """Return Σ log Z over the choices of one list, given its mean products.
 
     Written: `expected`[t], its derivative by the score of row t (the expected share of the row in the chosen sets), and
     `drawn`[k], its derivative by τ_k (the expected number of choices of that size). With `along`, also the derivatives
     of both along the direction (v, tie_v).
     """
-    _mean_products(y, v, sizes, m, along, mean, mean_v)
     n_sizes = len(sizes)
     drawn[:n_sizes] = 0.0
     back[:] = 0.0
     if along:
+        _mean_products_along(worth, v, sizes, m, mean, mean_v)
         drawn_v[:n_sizes] = 0.0
         back_v[:] = 0.0
     value = 0.0
@@ -114,7 +132,7 @@ def _list_pass(
                 k = sizes[s]
                 logs[s] = -np.inf
                 if k <= n:
-                    logs[s] = tie[s] + _log_binomial(n, k) + np.log(mean[n, c + k])
+                    logs[s] = tie[s] + log_sets[n, s] + np.log(mean[n, c + k])
                 top = max(top, logs[s])
                 c += k + 1
             total = 0.0
@@ -150,7 +168,7 @@ def _list_pass(
         c = 0
         for s in range(n_sizes):
             k = sizes[s]
-            x = np.exp(y[t] / k)
+            x = worth[t, s]
             moved = x * v[t] / k if along else 0.0
             own, own_v = 0.0, 0.0
             last = min(k, n)
@@ -174,13 +192,15 @@ def _list_pass(
 
 
 @jit
-def _relative_scores(x: Floats, item: Codes, a: int, m: int, y: Floats) -> None:
-    """Write the scores of the m rows from row a on, relative to the largest of them."""
+def _relative_scores(x: Floats, sizes: Ints, item: Codes, a: int, m: int, y: Floats, worth: Floats) -> None:
+    """Write the scores of the m rows from row a on, relative to the largest of them, and φ^{1/k} for every size k."""
     top = -np.inf
     for t in range(m):
         top = max(top, x[item[a + t]])
     for t in range(m):
         y[t] = x[item[a + t]] - top
+        for s in range(len(sizes)):
+            worth[t, s] = np.exp(y[t] / sizes[s])
 
 
 @jit
@@ -254,16 +274,18 @@ def log_likelihood(
     y, won, expected, none = np.empty(longest), np.empty(longest), np.empty(longest), np.zeros(0)
     mean, back, nothing = np.empty((longest + 1, width)), np.empty(width), np.zeros((0, 0))
     logs, own_seen, own_drawn = np.empty(n_sizes), np.empty(n_sizes), np.empty(n_sizes)
+    worth, log_sets = np.empty((longest, n_sizes)), _log_sets(longest, sizes)
     value = 0.0
     for n in range(len(offsets) - 1):
         a = offsets[n]
         m = offsets[n + 1] - a
         w = weight[n]
-        _relative_scores(x, item, a, m, y)
+        _relative_scores(x, sizes, item, a, m, y, worth)
+        _mean_products(worth, sizes, m, mean)
         value += w * _observed(y, tie, sizes, mark, a, m, won, own_seen)
         value -= w * _list_pass(
-            y, none, tie, none, sizes, mark, a, m, False, mean, nothing, back, none, logs, expected, none, own_drawn,
-            none,
+            worth, none, tie, none, sizes, log_sets, mark, a, m, False, mean, nothing, back, none, logs, expected, none,
+            own_drawn, none,
         )  # fmt: skip
         for t in range(m):
             gain[item[a + t]] += w * won[t]
@@ -297,15 +319,17 @@ def hessian_product(
         np.empty((longest + 1, width)), np.empty((longest + 1, width)), np.empty(width), np.empty(width),
     )  # fmt: skip
     logs, drawn, drawn_v = np.empty(n_sizes), np.empty(n_sizes), np.empty(n_sizes)
+    worth, log_sets = np.empty((longest, n_sizes)), _log_sets(longest, sizes)
     for n in range(len(offsets) - 1):
         a = offsets[n]
         m = offsets[n + 1] - a
-        _relative_scores(x, item, a, m, y)
+        _relative_scores(x, sizes, item, a, m, y, worth)
+        _mean_products(worth, sizes, m, mean)
         for t in range(m):
             rows_v[t] = v[item[a + t]]
         _list_pass(
-            y, rows_v, tie, tie_v, sizes, mark, a, m, True, mean, mean_v, back, back_v, logs, expected, expected_v,
-            drawn, drawn_v,
+            worth, rows_v, tie, tie_v, sizes, log_sets, mark, a, m, True, mean, mean_v, back, back_v, logs, expected,
+            expected_v, drawn, drawn_v,
         )  # fmt: skip
         for t in range(m):
             out[item[a + t]] += weight[n] * expected_v[t]
@@ -343,12 +367,14 @@ def hessian_table(
     )  # fmt: skip
     logs, drawn, drawn_v, tie_v = np.empty(n_sizes), np.empty(n_sizes), np.empty(n_sizes), np.zeros(n_sizes)
     won, seen = np.empty(longest), np.empty(n_sizes)
+    worth, log_sets = np.empty((longest, n_sizes)), _log_sets(longest, sizes)
     where, g = np.empty(longest + n_sizes, dtype=np.int64), np.empty(longest + n_sizes)
     for n in range(len(offsets) - 1):
         a = offsets[n]
         m = offsets[n + 1] - a
         w = weight[n]
-        _relative_scores(x, item, a, m, y)
+        _relative_scores(x, sizes, item, a, m, y, worth)
+        _mean_products(worth, sizes, m, mean)
         for t in range(m):
             where[t] = item[a + t]
         for s in range(n_sizes):
@@ -360,8 +386,8 @@ def hessian_table(
             else:
                 tie_v[c - m] = 1.0
             _list_pass(
-                y, rows_v, tie, tie_v, sizes, mark, a, m, True, mean, mean_v, back, back_v, logs, expected, expected_v,
-                drawn, drawn_v,
+                worth, rows_v, tie, tie_v, sizes, log_sets, mark, a, m, True, mean, mean_v, back, back_v, logs,
+                expected, expected_v, drawn, drawn_v,
             )  # fmt: skip
             for t in range(m):
                 hessian[where[t], where[c]] += w * expected_v[t]
