@@ -38,6 +38,7 @@ from concordant.aggregators.positional import Borda as Borda
 from concordant.aggregators.positional import MeanRank as MeanRank
 from concordant.aggregators.positional import MedianRank as MedianRank
 from concordant.aggregators.robust import RobustRank as RobustRank
+from concordant.aggregators.robust import Stuart as Stuart
 from concordant.aggregators.svd_rank import SVDRank as SVDRank
 from concordant.aggregators.svp import SVP as SVP
 from concordant.aggregators.ulara import ULARA as ULARA

@@ -36,6 +36,7 @@ METHODS = {
     "rbc": "concordant.aggregators.fusion:RBC",
     "robust-rank": "concordant.aggregators.robust:RobustRank",
     "rrf": "concordant.aggregators.fusion:RRF",
+    "stuart": "concordant.aggregators.robust:Stuart",
     "svd-rank": "concordant.aggregators.svd_rank:SVDRank",
     "svp": "concordant.aggregators.svp:SVP",
     "ulara": "concordant.aggregators.ulara:ULARA",

@@ -12,6 +12,7 @@ from typer.testing import Result
 
 import concordant as cc
 from concordant.errors import ConcordantWarning
+from concordant.io.tabular import read_consensus
 
 Invoke = Callable[..., Result]
 
@@ -34,6 +35,23 @@ def test_the_leaderboard_shows_rank_item_score_and_n(files: Path, invoke: Invoke
         "   3  d6    0.016129  1\n"
     )
     assert result.stderr == "n: experts who ranked the item.\n"
+
+
+def test_p_and_q_values_are_shown_and_written(tmp_path: Path, invoke: Invoke) -> None:
+    lists, out = tmp_path / "lists.csv", tmp_path / "found.csv"
+    lists.write_text("list,rank,gene\nx,1,TP53\nx,2,MYC\ny,1,TP53\nz,1,ACTB\n")
+    table = ("--format", "long", "--columns", "expert=list,item=gene", "--method", "robust-rank")
+    shown = invoke("aggregate", lists, *table, "-p", "total=100", "-p", "exact=true")
+    assert shown.stdout.splitlines()[0].split() == ["rank", "item", "score", "p-value", "q-value", "n"]
+    assert shown.stdout.splitlines()[1].split() == ["1", "TP53", "3.0609", "0.00087", "0.087", "2"]
+    content = json.loads(invoke("aggregate", lists, *table, "-p", "total=100", "--json").stdout)
+    assert {"p_value", "q_value"} <= set(content["results"][0])
+    invoke("aggregate", lists, *table, "-p", "total=100", "-o", out)
+    back = read_consensus(out)
+    assert back.p_value is not None
+    assert back.q_value is not None
+    assert back.q_value.min() == pytest.approx(100 * back.p_value.min())
+    assert "such as -p total=20000" in invoke("aggregate", lists, *table).stderr
 
 
 def test_rows_and_instance_choose_what_is_shown(files: Path, invoke: Invoke) -> None:

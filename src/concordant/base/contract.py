@@ -90,7 +90,7 @@ class Tags:
     per_instance : bool
         Whether an instance's scores depend on that instance alone (given what `fit` learned).
     weights, ties : bool
-        Whether the weights of lists are used, and whether ties inside a list are allowed.
+        Whether lists may have any weights, and whether ties inside a list are allowed.
     uncertainty, stochastic : bool
         Whether it gives intervals, and whether it draws random numbers (seeded by `random_state`).
     faithful : bool

@@ -17,6 +17,7 @@ __all__ = [
     "Within",
     "boolean",
     "check_params",
+    "either",
     "integer",
     "mapping",
     "metric_name",
@@ -167,6 +168,11 @@ def _is_metric_name(text: str) -> bool:
 def seed() -> Constraint:
     """Return the constraint for random_state."""
     return integer(least=0)
+
+
+def either(first: Constraint, second: Constraint) -> Constraint:
+    """Return the constraint that allows what one of two allows."""
+    return Constraint(f"{first.allowed}, or {second.allowed}", lambda value: first.test(value) or second.test(value))
 
 
 def optional(constraint: Constraint) -> Constraint:

@@ -460,10 +460,11 @@ def leaderboard(
 
 def _records(consensus: Consensus, n_of: Floats | None, code: int) -> list[dict[str, Any]]:
     """Return the rows of one instance, best first."""
+    from concordant.data.consensus import OPTIONAL_COLUMNS
+
     a, b = int(consensus.slots.offsets[code]), int(consensus.slots.offsets[code + 1])
     order = consensus.order()[a:b]
-    names = ("stderr", "lower", "upper", "rank_lower", "rank_upper")
-    optional = {name: column for name in names if (column := getattr(consensus, name)) is not None}
+    optional = {name: column for name in OPTIONAL_COLUMNS if (column := getattr(consensus, name)) is not None}
     instance, items = consensus.instances[code], consensus.items.take(order).tolist()
     return [
         {"instance": instance, "rank": int(consensus.rank[slot]), "item": item, "score": float(consensus.score[slot])}
@@ -486,7 +487,9 @@ def _table(records: list[dict[str, Any]], title: str, level: float | None) -> Ta
     intervals, ranks, counts = (bool(records) and name in records[0] for name in ("lower", "rank_lower", "n"))
     if intervals:
         columns.append(f"{level:.0%} interval" if level is not None else "interval")
-    columns += ["ranks"] * ranks + ["n"] * counts
+    columns += ["ranks"] * ranks
+    tests = [name for name in ("p_value", "q_value") if records and name in records[0]]
+    columns += [name.replace("_", "-") for name in tests] + ["n"] * counts
     rows = []
     for r in records:
         row = [str(r["rank"]), r["item"], f"{r['score']:.{places}f}"]
@@ -496,6 +499,7 @@ def _table(records: list[dict[str, Any]], title: str, level: float | None) -> Ta
         if ranks:
             first, last = format_number(r["rank_lower"]), format_number(r["rank_upper"])
             row.append(first if first == last else f"{first} to {last}")
+        row += ["unknown" if r[name] is None else f"{r[name]:.2g}" for name in tests]
         if counts:
             row.append(format_number(r["n"]))
         rows.append(row)

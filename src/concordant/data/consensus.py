@@ -26,13 +26,14 @@ if TYPE_CHECKING:
 
     from concordant.data.hits import Hits
 
-__all__ = ["TIE_TOLERANCE", "Consensus", "Difference", "rank_scores"]
+__all__ = ["OPTIONAL_COLUMNS", "TIE_TOLERANCE", "Consensus", "Difference", "rank_scores"]
 
 TIE_TOLERANCE = 1e-12
 
 # How many rows the view in a notebook shows.
 _SHOWN = 20
-_OPTIONAL = ("stderr", "lower", "upper", "rank_lower", "rank_upper")
+# Columns beside score and rank that a consensus may have.
+OPTIONAL_COLUMNS = ("stderr", "lower", "upper", "rank_lower", "rank_upper", "p_value", "q_value")
 
 
 def _drops(by_score: Floats) -> Floats:
@@ -125,6 +126,8 @@ class Consensus(Container):
         1 = best; found from the scores when absent.
     stderr, lower, upper, rank_lower, rank_upper : sequences of float, optional
         Standard error and interval of the score, interval of the rank.
+    p_value, q_value : sequences of float, optional
+        The probability of ranking this high by chance, and its false discovery rate among the items of the instance.
     level, gauge, interval_method : optional
         The level of the intervals, what fixes the origin and scale of the scores, and how the intervals were made.
 
@@ -147,6 +150,8 @@ class Consensus(Container):
     upper: Floats | None
     rank_lower: Floats | None
     rank_upper: Floats | None
+    p_value: Floats | None
+    q_value: Floats | None
     level: float | None
     gauge: str | None
     interval_method: str | None
@@ -164,13 +169,17 @@ class Consensus(Container):
         upper: Any = None,
         rank_lower: Any = None,
         rank_upper: Any = None,
+        p_value: Any = None,
+        q_value: Any = None,
         level: float | None = None,
         gauge: str | None = None,
         interval_method: str | None = None,
     ) -> None:
         slots, rows = unique_slots(instance, item, "scores")
         n = len(rows)
-        given = dict(zip(_OPTIONAL, (stderr, lower, upper, rank_lower, rank_upper), strict=True))
+        given = dict(
+            zip(OPTIONAL_COLUMNS, (stderr, lower, upper, rank_lower, rank_upper, p_value, q_value), strict=True)
+        )
         columns = {k: None if v is None else as_values(v, k, n, missing=True)[rows] for k, v in given.items()}
         ranks = None
         if rank is not None:
@@ -229,7 +238,7 @@ class Consensus(Container):
             gauge=gauge,
             interval_method=interval_method,
             covariance=None if covariance is None else tuple(readonly(c) for c in covariance),
-            **{name: readonly(columns.get(name)) for name in _OPTIONAL},
+            **{name: readonly(columns.get(name)) for name in OPTIONAL_COLUMNS},
         )
 
     @cached_property
@@ -294,7 +303,7 @@ class Consensus(Container):
         return self._pick(Slots(self.instances, self.items.take(kept), lists.offsets_of(ends - starts)), kept)
 
     def _pick(self, slots: Slots, old: Ints) -> Self:
-        columns = {n: None if self.__dict__[n] is None else self.__dict__[n][old] for n in _OPTIONAL}
+        columns = {n: None if self.__dict__[n] is None else self.__dict__[n][old] for n in OPTIONAL_COLUMNS}
         return self.from_codes(
             slots,
             self.score[old],
@@ -462,7 +471,7 @@ class Consensus(Container):
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Consensus):
             return NotImplemented
-        columns = ("score", "rank", *_OPTIONAL)
+        columns = ("score", "rank", *OPTIONAL_COLUMNS)
         return all(same(getattr(self, c), getattr(other, c)) for c in columns) and self.slots == other.slots
 
     def __repr__(self) -> str:
@@ -491,7 +500,7 @@ class Consensus(Container):
         return html_table(head, rows, self.n_slots - len(rows), repr(self).partition("\n")[0])
 
     def to_frame(self) -> pl.DataFrame:
-        """Return a Polars frame, best first: instance, item, score, rank and the interval columns there are."""
+        """Return a Polars frame, best first: instance, item, score, rank, and those of the optional columns it has."""
         order = self.order()
         columns: dict[str, Any] = {
             "instance": (self.instances, self.slots.instance),
@@ -499,7 +508,7 @@ class Consensus(Container):
             "score": self.score[order],
             "rank": self.rank[order],
         }
-        columns |= {n: self.__dict__[n][order] for n in _OPTIONAL if self.__dict__[n] is not None}
+        columns |= {n: self.__dict__[n][order] for n in OPTIONAL_COLUMNS if self.__dict__[n] is not None}
         return frame_of(columns)
 
     @staticmethod
@@ -510,7 +519,7 @@ class Consensus(Container):
             raise DataError("cannot join consensus: an instance appears in two parts.")
         columns = {
             n: np.concatenate([p.__dict__[n] for p in parts]) if all(p.__dict__[n] is not None for p in parts) else None
-            for n in _OPTIONAL
+            for n in OPTIONAL_COLUMNS
         }
         first = parts[0]
         return Consensus.from_codes(

@@ -14,7 +14,7 @@ import polars as pl
 
 from concordant.arrays import Bools, Codes, Floats, Ints
 from concordant.data.comparisons import Comparisons
-from concordant.data.consensus import Consensus
+from concordant.data.consensus import OPTIONAL_COLUMNS, Consensus
 from concordant.data.duplicates import check_duplicates
 from concordant.data.features import Features
 from concordant.data.index import Slots, Texts
@@ -406,7 +406,7 @@ def build_consensus(frame: pl.DataFrame, source: RowSource) -> Consensus:
     )
     score = _filled(parse_numbers(frame["score"], "score", source), "score", source)[fill]
     optional: dict[str, Any] = {}
-    for name in ("stderr", "lower", "upper", "rank_lower", "rank_upper"):
+    for name in OPTIONAL_COLUMNS:
         if name in frame.columns:
             optional[name] = parse_numbers(frame[name], name, source, finite=False).fill_null(np.nan).to_numpy()[fill]
     rank = None

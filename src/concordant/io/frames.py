@@ -12,7 +12,7 @@ from typing import Any, Literal, cast, overload
 import polars as pl
 
 from concordant.data.comparisons import Comparisons
-from concordant.data.consensus import Consensus
+from concordant.data.consensus import OPTIONAL_COLUMNS, Consensus
 from concordant.data.container import Container
 from concordant.data.features import Features
 from concordant.data.index import check_text
@@ -36,7 +36,7 @@ __all__ = ["from_frame"]
 
 Duplicates = Literal["error", "best", "first"]
 _COUNTS = ("n_left", "n_right", "n_ties")
-_INTERVALS = ("rank", "stderr", "lower", "upper", "rank_lower", "rank_upper")
+_INTERVALS = ("rank", *OPTIONAL_COLUMNS)
 
 
 class _DefaultName(str):

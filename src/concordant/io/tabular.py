@@ -17,7 +17,7 @@ import polars as pl
 from concordant._version import __version__
 from concordant.arrays import Bools
 from concordant.data.comparisons import Comparisons
-from concordant.data.consensus import Consensus
+from concordant.data.consensus import OPTIONAL_COLUMNS, Consensus
 from concordant.data.duplicates import check_duplicates
 from concordant.data.features import Features
 from concordant.data.index import Texts
@@ -683,7 +683,7 @@ def read_consensus(path: PathLike | Iterable[PathLike], *, columns: Columns | No
     >>> read_consensus(path).ranking()
     ['a', 'b']
     """
-    optional = ("rank", "stderr", "lower", "upper", "rank_lower", "rank_upper")
+    optional = ("rank", *OPTIONAL_COLUMNS)
     request = ColumnRequest("read_consensus", columns, ("item", "score", *optional), None)
     files = expand(path)
 

@@ -282,6 +282,37 @@ def adjust(p_values: ArrayLike, correction: str = "holm") -> Floats:
     return out
 
 
+def false_discovery_rates(p_values: Floats, offsets: Ints, tests: Floats | Ints) -> Floats:
+    """Return Benjamini-Hochberg q-values of p-values in groups, in the order given.
+
+    q of the i-th smallest p-value is the smallest p_(j) m / j over j >= i, at most 1: the false discovery rate at which
+    the item is still found.
+
+    Parameters
+    ----------
+    p_values : float64[R]
+        One per test.
+    offsets : int64[N + 1]
+        Where the groups begin.
+    tests : float64[N]
+        How many tests m every group stands for; those beyond its p-values have the p-value 1.
+
+    Examples
+    --------
+    >>> false_discovery_rates(np.array([0.01, 0.04, 0.03]), np.array([0, 3]), np.array([3])).round(4).tolist()
+    [0.03, 0.04, 0.04]
+    """
+    out = np.empty(len(p_values))
+    for n in range(len(offsets) - 1):
+        p = p_values[offsets[n] : offsets[n + 1]]
+        order: Ints = np.argsort(p, kind="stable")
+        scaled = p[order] * (tests[n] / np.arange(1, len(p) + 1))
+        q = np.empty(len(p))
+        q[order] = np.minimum(1.0, np.minimum.accumulate(scaled[::-1])[::-1])
+        out[offsets[n] : offsets[n + 1]] = q
+    return out
+
+
 def _differences(values: ArrayLike) -> Floats:
     d = np.asarray(values, dtype=np.float64)
     if d.ndim != 1 or not np.isfinite(d).all():
