@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from concordant.data.preferences import Preferences
 from concordant.errors import ConcordantError, DataError, FormatError, ParameterError, ParseError
 from concordant.io.preflib import read_preflib, write_preflib
+from concordant.io.read import read
 
 TOC = """\
 # FILE NAME: 00002-00000001.toc
@@ -48,6 +49,28 @@ def save(folder: Path, text: str, name: str = "small.toc") -> Path:
     path = folder / name
     path.write_bytes(text.encode())
     return path
+
+
+CAT = """\
+# FILE NAME: 00026-00000001.cat
+# TITLE: A village
+# DATA TYPE: cat
+# NUMBER ALTERNATIVES: 4
+# NUMBER VOTERS: 40
+# NUMBER UNIQUE PREFERENCES: 4
+# NUMBER CATEGORIES: 3
+# CATEGORY NAME 1: Yes
+# CATEGORY NAME 2: Maybe
+# CATEGORY NAME 3: No
+# ALTERNATIVE NAME 1: Ada
+# ALTERNATIVE NAME 2: Ben: the elder
+# ALTERNATIVE NAME 3: Cleo
+# ALTERNATIVE NAME 4: Dan
+20: 1,{ 2 , 3 },4
+13: {},{},{1,2,3,4}
+6: {4,1},{},{ }
+1: {},{},{}
+"""
 
 
 def head(n: int, voters: int, unique: int) -> str:
@@ -172,14 +195,13 @@ class TestReading:
     @pytest.mark.parametrize(
         ("ending", "holds"),
         [
-            ("cat", "categorical preferences"),
             ("wmd", "a weighted matching graph"),
             ("dat", "extra data without a format"),
         ],
     )
     def test_other_types_say_what_they_are(self, ending: str, holds: str, tmp_path: Path) -> None:
-        said = f"a PrefLib {ending} file holds {holds}, not orders of the alternatives. "
-        said += "read_preflib reads soc, soi, toc, toi."
+        said = f"a PrefLib {ending} file holds {holds}, not ballots. "
+        said += "read_preflib reads soc, soi, toc, toi, cat."
         path = save(tmp_path, TOC, f"a.{ending}")
         with pytest.raises(FormatError) as caught:
             read_preflib(path)
@@ -193,7 +215,7 @@ class TestReading:
         assert read_preflib(save(tmp_path, TOC, "ballots.txt")).n_lists == 3
         with pytest.raises(ParseError, match=r":12: a soi file holds no ties, found '3,\{1,2,4\}'"):
             read_preflib(save(tmp_path, TOC.replace("TYPE: toc", "TYPE: soi")))
-        with pytest.raises(FormatError, match=r":3: DATA TYPE must be one of soc, soi, toc, toi, found 'xyz'"):
+        with pytest.raises(FormatError, match=r":3: DATA TYPE must be one of soc, soi, toc, toi, cat, found 'xyz'"):
             read_preflib(save(tmp_path, TOC.replace("TYPE: toc", "TYPE: xyz")))
 
     @pytest.mark.parametrize(
@@ -399,7 +421,7 @@ class TestWriting:
 
     @pytest.mark.parametrize("name", ["", " a", "a\t", "a\nb"])
     def test_names_that_would_not_come_back_are_refused(self, name: str, tmp_path: Path) -> None:
-        with pytest.raises(DataError, match="cannot be the name of a PrefLib alternative"):
+        with pytest.raises(DataError, match="cannot be a name in a PrefLib file"):
             write_preflib(Preferences(["q"], ["x"], [name], [1]), tmp_path / "o")
 
     def test_other_things_are_refused(self, tmp_path: Path) -> None:
@@ -492,3 +514,136 @@ class TestRealData:
         for path in others:
             with pytest.raises(FormatError, match=f"{path.name}: a PrefLib dat file holds extra data"):
                 read_preflib(path)
+
+
+class TestCategories:
+    def test_categories_are_ratings_and_what_is_left_out_is_missing(self, tmp_path: Path) -> None:
+        read = read_preflib(save(tmp_path, CAT, "v.cat"))
+        assert read.kind == "rating"
+        assert read.items == ["Ada", "Ben: the elder", "Cleo", "Dan"]
+        assert read.weights.tolist() == [20, 13, 6]
+        assert read.n_experts == 4  # the last ballot sorts nothing: an expert without a list
+        rows = read.to_frame().select("expert", "item", "rating").rows()
+        assert rows[:4] == [("1", "Ada", 3.0), ("1", "Ben: the elder", 2.0), ("1", "Cleo", 2.0), ("1", "Dan", 1.0)]
+        assert {value for expert, _, value in rows if expert == "2"} == {1.0}
+        assert sorted(rows[8:]) == [("3", "Ada", 3.0), ("3", "Dan", 3.0)]
+        assert read_preflib(tmp_path / "v.cat", missing="below").missing == "below"
+
+    @pytest.mark.parametrize("name", ["v.cat", "v.txt", "v.cat.gz"])
+    def test_it_is_recognised_by_name_and_by_content(self, name: str, tmp_path: Path) -> None:
+        path = tmp_path / name
+        path.write_bytes(gzip.compress(CAT.encode()) if name.endswith("gz") else CAT.encode())
+        found = read(path).preferences
+        assert found is not None
+        assert (found.kind, found.n_lists) == ("rating", 3)
+
+    def test_a_folder_stands_for_its_orders_or_else_for_its_categories(self, tmp_path: Path) -> None:
+        save(tmp_path, "Name: x", "info.txt")
+        save(tmp_path, CAT, "v.cat")
+        for found in (read_preflib(tmp_path), read(tmp_path).preferences, read(tmp_path, "preflib").preferences):
+            assert found is not None
+            assert (found.kind, found.instances) == ("rating", ["v"])
+        save(tmp_path, TOC, "v.toc")
+        for found in (read_preflib(tmp_path), read(tmp_path).preferences):
+            assert found is not None
+            assert (found.kind, found.instances) == ("rank", ["v"])
+        with pytest.raises(DataError, match=r"v\.cat' holds categories and .*v\.toc' orders: they make ratings and"):
+            read_preflib([tmp_path / "v.cat", tmp_path / "v.toc"])
+
+    @pytest.mark.parametrize(
+        ("change", "line", "message"),
+        [
+            (("6: {4,1},{},{ }", "6: {4,1},{}"), 17, "a ballot of this file has 3 categories, found 2: '{4,1},{}'."),
+            (("6: {4,1},{},{ }", "6: 4,{1,2},3,{}"), 17, "a ballot of this file has 3 categories, found 4:"),
+            (("6: {4,1},{},{ }", "6: {4,1},{},{4}"), 17, "alternative 4 stands twice in one ballot."),
+            (("6: {4,1},{},{ }", "6: {4,5},{},{}"), 17, "the alternatives are numbered 1 to 4, found 5."),
+            (("6: {4,1},{},{ }", "6: {4,,1},{},{}"), 17, "expected categories separated by commas, each an"),
+            (("6: {4,1},{},{ }", "6: {4,1},,{}"), 17, "expected categories separated by commas, each an"),
+            (("6: {4,1},{},{ }", "6:"), 17, "expected categories separated by commas, each an"),
+            (("6: {4,1},{},{ }", "6 {4,1},{},{}"), 17, "expected 'count: 1,{4,3},2'"),
+            (("CATEGORIES: 3", "CATEGORIES: 2"), 10, "NUMBER CATEGORIES says 2, but category 3 has a name."),
+            (("CATEGORIES: 3", "CATEGORIES: 0"), 7, "NUMBER CATEGORIES must lie between 1 and 1000, found 0."),
+            (("CATEGORIES: 3", "CATEGORIES: many"), 7, "NUMBER CATEGORIES must be a whole number, found 'many'."),
+            (("NAME 3: No\n", "NAME 2: No\n"), 10, "category 2 is named twice, on lines 9 and 10."),
+            (("CATEGORY NAME 3", "CATEGORY NAME 0"), 10, "categories are numbered from 1 to 1000, found 0."),
+            (("PREFERENCES: 4", "PREFERENCES: 5"), 6, "NUMBER UNIQUE PREFERENCES says 5, but the number of ballot"),
+            (("VOTERS: 40", "VOTERS: 41"), 5, "NUMBER VOTERS says 41, but the ballots add up to 40."),
+        ],
+    )
+    def test_faults_name_file_and_line(self, change: tuple[str, str], line: int, message: str, tmp_path: Path) -> None:
+        path = save(tmp_path, CAT.replace(*change), "v.cat")
+        with pytest.raises(ParseError) as caught:
+            read_preflib(path)
+        assert str(caught.value).startswith(f"{path}:{line}: {message}")
+
+    def test_without_a_number_of_categories_names_or_the_first_ballot_decide(self, tmp_path: Path) -> None:
+        bare = "".join(line for line in CAT.splitlines(True) if "CATEGOR" not in line)
+        assert read_preflib(save(tmp_path, bare, "v.cat")) == read_preflib(save(tmp_path, CAT, "v.cat"))
+        named = CAT.replace("# NUMBER CATEGORIES: 3\n", "")
+        assert read_preflib(save(tmp_path, named, "v.cat")) == read_preflib(save(tmp_path, CAT, "v.cat"))
+        with pytest.raises(ParseError, match=":1: expected '# NUMBER ALTERNATIVES: m'"):
+            read_preflib(save(tmp_path, OLD, "v.cat"))
+
+    def test_written_text(self, tmp_path: Path) -> None:
+        votes = read_preflib(save(tmp_path, CAT, "v.cat"))
+        path = write_preflib(votes, tmp_path / "out.cat", categories=["Yes", "Maybe", "No"])
+        lines = path.read_text().splitlines()
+        assert lines[3:5] == ["# DATA TYPE: cat", "# MODIFICATION TYPE: original"]
+        assert lines[10:16] == [
+            "# NUMBER VOTERS: 39",
+            "# NUMBER UNIQUE PREFERENCES: 3",
+            "# NUMBER CATEGORIES: 3",
+            "# CATEGORY NAME 1: Yes",
+            "# CATEGORY NAME 2: Maybe",
+            "# CATEGORY NAME 3: No",
+        ]
+        assert lines[-3:] == ["20: 1,{2,3},4", "13: {},{},{1,2,3,4}", "6: {1,4},{},{}"]
+        assert write_preflib(votes, tmp_path / "w", categories=["Yes", "Maybe", "No"]).name == "w.cat"
+
+    @given(
+        ballots=st.lists(
+            st.tuples(st.integers(1, 9), st.lists(st.integers(0, 4), min_size=4, max_size=4)),
+            min_size=1,
+            max_size=6,
+            unique_by=lambda ballot: tuple(ballot[1]),
+        )
+    )
+    def test_ratings_come_back(self, ballots: Any, tmp_path_factory: pytest.TempPathFactory) -> None:
+        # 0 is an alternative that the ballot leaves out.
+        rows = [
+            ("v", str(k), f"i{i}", value, count)
+            for k, (count, values) in enumerate(ballots)
+            for i, value in enumerate(values)
+            if value
+        ]
+        assume(rows)
+        columns = [list(c) for c in zip(*rows, strict=True)]
+        votes = Preferences(*columns[:4], weight=columns[4], kind="rating", items=[("v", f"i{i}") for i in range(4)])
+        folder = tmp_path_factory.mktemp("cat")
+        for categories in (None, ["a", "b", "c", "d"]):
+            back = read_preflib(write_preflib(votes, folder / "v.cat", categories=categories))
+            assert back.kind == "rating"
+            want, got = (zip(v.items.take(v.slot), v.value, v.weights[v.row_list], strict=True) for v in (votes, back))
+            assert sorted(got) == sorted(want)
+
+    def test_ratings_that_are_no_counts_keep_their_order(self, tmp_path: Path) -> None:
+        votes = Preferences(["q"] * 3, ["x"] * 3, list("abc"), [0.5, 4.5, -1], kind="rating")
+        path = write_preflib(votes, tmp_path / "stars.cat")
+        assert "# CATEGORY NAME 1: 4.5" in path.read_text()
+        assert read_preflib(path).value.tolist() == [3.0, 2.0, 1.0]  # b, a, c, in the order of the file
+
+    def test_what_cannot_be_written(self, tmp_path: Path) -> None:
+        ranks = Preferences(["q"], ["x"], ["a"], [1])
+        with pytest.raises(DataError, match="a cat file holds ratings; these preferences are ranks"):
+            write_preflib(ranks, tmp_path / "o.cat")
+        stars = Preferences(["q"] * 2, ["x"] * 2, list("ab"), [4, 2], kind="rating")
+        with pytest.raises(DataError, match="3 categories stand for the ratings 3 down to 1, found 4"):
+            write_preflib(stars, tmp_path / "o.cat", categories=["Yes", "Maybe", "No"])
+        with pytest.raises(DataError, match="categories belong in a cat file"):
+            write_preflib(stars, tmp_path / "o.toc", categories=list("abcd"))
+        with pytest.raises(ParameterError, match="categories"):
+            write_preflib(stars, tmp_path / "o.cat", categories="abcd")
+        with pytest.raises(DataError, match="category ' b' cannot be a name in a PrefLib file"):
+            write_preflib(stars, tmp_path / "o.cat", categories=["a", " b", "c", "d"])
+        assert list(tmp_path.iterdir()) == []
+        assert write_preflib(stars, tmp_path / "o").name == "o.soc"  # orders, as before

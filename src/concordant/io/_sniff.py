@@ -97,7 +97,7 @@ def is_features(head: Head) -> bool:
 
 
 def is_preflib(head: Head) -> bool:
-    """Return whether this is a PrefLib file of ordinal ballots, by its headers or its name."""
-    if head.ending in ("soc", "soi", "toc", "toi"):
+    """Return whether this is a PrefLib file of ballots, by its headers or its name."""
+    if head.ending in ("soc", "soi", "toc", "toi", "cat"):
         return True
     return sum(_PREFLIB_KEY.match(line) is not None for line in head.lines[:40]) >= 2

@@ -20,7 +20,7 @@ from concordant.data.preferences import Preferences
 from concordant.errors import ContractError, FormatError, ParameterError, listing, shorten
 from concordant.execution.blocks import Blocks
 from concordant.io._column_roles import Columns
-from concordant.io._files import PathLike, compression, display_path, expand
+from concordant.io._files import PathLike, compression, display_path, expand, uncompressed_name
 from concordant.io._matrix import layout_hint
 from concordant.io._sniff import most_lines_match
 from concordant.io._tables import FILE_TYPES, file_type, open_table, parquet_rows
@@ -274,7 +274,9 @@ def _folder(path: PathLike | Iterable[PathLike]) -> Path | None:
 
 
 def _without_side_files(files: list[Path], chosen: Format) -> list[Path]:
-    return [f for f in files if not any(re.fullmatch(p, f.name.lower()) for p in chosen.beside)] or files
+    data = [f for f in files if not any(re.fullmatch(p, f.name.lower()) for p in chosen.beside)]
+    # Categories of PrefLib lie beside orders, and are the data of a folder without orders.
+    return data or [f for f in files if uncompressed_name(f.name.lower()).endswith(chosen.extensions)] or files
 
 
 def _grouped(files: list[Path], folder: Path | None) -> dict[str, list[Path]]:

@@ -31,7 +31,8 @@ def write(obj: Container, path: PathLike, format: str | None = None, **options: 
     **options
         "csv" and "tsv": ``quote_formulas=True`` puts a ``'`` before ids and column names that a spreadsheet would take
         for a formula, such as ``=HYPERLINK(...)``; by default all are written exactly. "trec": those of `write_run`.
-        "letor-scores": ``like=``. "svmlight": ``labels=`` (Labels, 0 without).
+        "letor-scores": ``like=``. "svmlight": ``labels=`` (Labels, 0 without). "preflib": ``categories=``
+        (names of those of a cat file).
 
     Notes
     -----
