@@ -287,3 +287,38 @@ def test_small_differences_have_no_sign() -> None:
 
 def test_heat_runs_from_one_colour_to_the_other() -> None:
     assert [_agreement_shade(v) for v in (-1.0, 0.0, 1.0, None)] == ["hn n10", "hp", "hp p10", "hu"]
+
+
+def test_numbers_of_a_column_have_the_same_decimals(judged: Report) -> None:
+    page = render(judged)
+    cells = re.findall(r'<td class="num" data-v="[^"]+">([−\d,]+\.\d+)</td><td class="num">([^<]+)</td>', page)
+    assert len(cells) == len(judged.leaderboard)
+    numbers = [n for score, interval in cells for n in (score, *interval.split(" to "))]
+    assert len({len(n.partition(".")[2]) for n in numbers}) == 1
+
+
+def test_intervals_stand_over_an_axis_with_a_line_at_zero(judged: Report) -> None:
+    page = render(judged)
+    axis = re.search(r'<tfoot aria-hidden="true">.*?</tfoot>', page, re.DOTALL)
+    assert axis is not None
+    ticks = {text: at for at, text in re.findall(r'x="([\d.]+)" y="19" text-anchor="middle">([^<]+)<', axis[0])}
+    zero = ticks[next(text for text in ticks if float(text.replace("−", "-")) == 0)]
+    assert page.count(f'<line class="zero" x1="{zero}" x2="{zero}" y1="0" y2="14"/>') == len(judged.leaderboard)
+
+
+def test_items_that_few_saw_are_flagged() -> None:
+    lists = {f"e{k}": ["a", "b", "c"] for k in range(8)}
+    lists["e0"] = ["rare", "a", "b", "c"]
+    page = render(build_report(cc.from_lists(lists)))
+    assert page.count('<span class="tag bad">few experts</span>') == 2  # the item, and the note that explains it
+    assert "few experts" not in render(build_report(cc.from_lists({f"e{k}": ["a", "b", "c"] for k in range(8)})))
+
+
+def test_what_missing_items_mean_is_said() -> None:
+    lists = cc.from_lists({"x": ["a", "b", "c"], "y": ["c", "a"], "z": ["b", "a"]})
+    assert "Items that a list leaves out are unknown to it: most methods" in render(build_report(lists))
+    assert "Items that a list leaves out count as below" in render(build_report(lists.with_missing("below")))
+    complete = cc.from_lists({"x": ["a", "b", "c"], "y": ["c", "a", "b"]})
+    assert "leaves out" not in render(build_report(complete)).partition("<h3>Terms</h3>")[0]
+    rated = cc.Preferences(["q"] * 3, ["x", "x", "y"], ["a", "b", "a"], [3, 1, 2], kind="rating")
+    assert "Items that an expert did not rate are unknown" in render(build_report(rated))

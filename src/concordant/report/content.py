@@ -216,6 +216,8 @@ class Report:
         The main findings, in sentences.
     data : DataSummary
         Counts and quality of the data.
+    missing : str
+        A sentence about items that lists leave out; empty where all lists are complete.
     main : str
         The method whose consensus is shown.
     ranges : str or None
@@ -252,6 +254,7 @@ class Report:
     sources: list[str]
     summary: list[str]
     data: DataSummary
+    missing: str
     main: str
     ranges: str | None
     level: float | None
@@ -376,6 +379,7 @@ def build_report(
         sources=list(sources),
         summary=summary,
         data=data,
+        missing=_about_missing(votes),
         main=main.label,
         ranges=None if ranges is None else ranges.how,
         level=consensus.level,
@@ -789,6 +793,25 @@ def _about_data(data: DataSummary) -> str:
         of = "the items of its instance" if data.instances > 1 else "the items"
         text += f". A list holds {data.coverage:.0%} of {of} on average"
     return f"{text}."
+
+
+def _about_missing(votes: Votes) -> str:
+    """Return what it means that a list leaves out an item; nothing where no list does."""
+    if isinstance(votes, Comparisons) or not votes.leaves_out().any():
+        return ""
+    if votes.kind == "rating":
+        return "Items that an expert did not rate are unknown to it: they count neither for nor against an item."
+    below = votes.below()[votes.leaves_out()]
+    if below.all():
+        return (
+            "Items that a list leaves out count as below all that it holds. If the lists say nothing about them, "
+            "declare missing as unknown."
+        )
+    where = "" if not below.any() else f" in {len(below) - int(below.sum()):,} instances, and as below in the others"
+    return (
+        f"Items that a list leaves out are unknown to it{where}: most methods then judge an item by the lists that "
+        "hold it. If the lists were cut off, declare missing as below."
+    )
 
 
 def _about_leaderboard(context: _Context) -> str:

@@ -12,6 +12,7 @@ import json
 import math
 import re
 import unicodedata
+from collections.abc import Sequence
 from importlib.resources import files
 from typing import Any
 
@@ -30,6 +31,8 @@ _KEY = 24
 _STACK = 3
 # Smallest side of a cell, in pixels, that holds "0.12" and a small ".12".
 _ROOMY, _NARROW = 34, 23
+# Width of a drawing on a wide screen, in pixels.
+_PAGE = 1100
 _HIDDEN = frozenset("\u202a\u202b\u202c\u202d\u202e\u2028\u2029\ufeff")
 _ISOLATES = frozenset("\u2066\u2067\u2068\u2069")
 _OUTLIER_WORDS = {
@@ -99,6 +102,14 @@ def _fixed(value: Any, digits: int) -> str:
         return "–"
     text = f"{float(value):.{digits}f}"
     return (text[1:] if float(text) == 0 and text.startswith("-") else text).replace("-", "−")
+
+
+def _grouped(value: Any, digits: int) -> str:
+    """Return a number with fixed decimals and commas between thousands."""
+    if value is None or not math.isfinite(float(value)):
+        return "–"
+    text = f"{float(value):,.{digits}f}"
+    return (text[1:] if text.startswith("-") and not text.strip("-0.,") else text).replace("-", "−")
 
 
 def _signed(value: float, digits: int) -> str:
@@ -196,6 +207,7 @@ def render(report: Report) -> str:
         "number": _number,
         "signed": _signed,
         "fixed": _fixed,
+        "places": _grouped,
         "shade": _agreement_shade,
         "rank_shade": _rank_shade,
         "coord": _coord,
@@ -248,6 +260,14 @@ def _template_context(report: Report) -> dict[str, Any]:
         + [("labels", w) for w in (evaluation.warnings if evaluation is not None else [])],
         "most_support": max((b.items for b in report.data.support), default=1) or 1,
         "leaderboard_scale": _leaderboard_scale(report),
+        "axis": _leaderboard_axis(report),
+        "score_places": _decimals(_score_ends(report)),
+        "support_places": _decimals([p.n for p in report.leaderboard]),
+        "label_places": _decimals([p.label for p in report.leaderboard]),
+        "weight_places": {}
+        if experts is None
+        else {c: _decimals([e.weights.get(c) for e in experts.rows]) for c in experts.columns},
+        "few_below": _few_below(report),
         "has_interval": any(p.lower is not None for p in report.leaderboard),
         "level": f"{report.level:.0%}" if report.level is not None else "",
         "has_labels": any(p.label is not None for p in places),
@@ -262,9 +282,44 @@ def _template_context(report: Report) -> dict[str, Any]:
     }
 
 
+def _decimals(values: Sequence[float | None]) -> int:
+    """Return how many decimals a column of numbers needs: 0 for whole numbers, else four digits of the largest."""
+    known = [abs(v) for v in values if v is not None and math.isfinite(v)]
+    if not known or all(float(v).is_integer() for v in known):
+        return 0
+    return min(max(3 - math.floor(math.log10(max(known))), 1), 9)
+
+
+def _few_below(report: Report) -> float:
+    """Return a quarter of the median number of experts or comparisons of an item; items below it are flagged."""
+    n = sorted(p.n for p in report.leaderboard)
+    return n[len(n) // 2] / 4 if n else 0.0
+
+
+def _leaderboard_axis(report: Report) -> dict[str, Any] | None:
+    """Return the ticks of the axis under the intervals, and the place of 0 where it lies between its ends."""
+    scale = _leaderboard_scale(report)
+    if scale is None:
+        return None
+    ends = _score_ends(report)
+    low, high = min(ends), max(ends)
+    step = 10.0 ** math.floor(math.log10(high - low))
+    step *= next(f for f in (0.2, 0.5, 1.0, 2.0, 5.0) if (high - low) / (f * step) <= 4)
+    ticks = [i * step for i in range(math.ceil(low / step), math.floor(high / step) + 1)]
+    places = min(max(-math.floor(math.log10(step)), 0), 9)
+    return {
+        "ticks": [{"at": scale(v), "text": _fixed(v, places)} for v in ticks],
+        "zero": scale(0.0) if low <= 0 <= high else None,
+    }
+
+
+def _score_ends(report: Report) -> list[float]:
+    return [v for p in report.leaderboard for v in (p.score, p.lower, p.upper) if v is not None]
+
+
 def _leaderboard_scale(report: Report) -> Any:
     """Return the function from a score to its x coordinate, or None where all scores are equal."""
-    ends = [v for p in report.leaderboard for v in (p.score, p.lower, p.upper) if v is not None]
+    ends = _score_ends(report)
     if not ends or max(ends) == min(ends):
         return None
     low, high = min(ends), max(ends)
@@ -282,9 +337,10 @@ def _in_cell(value: float | None, side: int) -> str:
 def _heat_map(experts: Experts) -> dict[str, Any]:
     """Return the layout of the heat map of experts."""
     n = len(experts.order)
-    side = int(min(max(720 / n, 15), 52))
     names = [_short(name, 18) for name in experts.order]
     longest = max(_text_width(name) for name in names)
+    # The map fills the width of the page, unless its cells would be larger than their numbers need.
+    side = int(min(max((_PAGE - 20 - 1.57 * longest) / n, 15), 64))
     # Column names are drawn at 55 degrees: sin 55° = 0.82 of the length goes up, cos 55° = 0.57 to the right.
     left, top = 12 + math.ceil(longest), 16 + math.ceil(0.82 * longest)
     cells = []

@@ -24,12 +24,24 @@
   dark.addEventListener("change", nameTheme);
   nameTheme();
 
-  // Boxes that scroll to the right fade at the edge where no scroll bar is visible.
+  // Boxes that scroll to the right say so, and fade at the edge where no scroll bar is visible.
+  const hints = new Map();
   const fade = (box) => {
     const bare = box.offsetHeight - box.clientHeight <= 3;
-    box.classList.toggle("more", bare && box.scrollWidth - box.clientWidth - Math.abs(box.scrollLeft) > 2);
+    const beyond = box.scrollWidth - box.clientWidth - Math.abs(box.scrollLeft) > 2;
+    box.classList.toggle("more", bare && beyond);
+    const hint = hints.get(box);
+    if (hint) hint.hidden = box.scrollWidth - box.clientWidth <= 2;
   };
   const sizes = new ResizeObserver((entries) => entries.forEach((entry) => fade(entry.target)));
+  for (const box of document.querySelectorAll("main .box")) {
+    const hint = document.createElement("p");
+    hint.className = "hint";
+    hint.textContent = "Wider than the screen: scroll sideways →";
+    hint.hidden = true;
+    box.before(hint);
+    hints.set(box, hint);
+  }
   for (const box of document.querySelectorAll(".box, .bar nav")) {
     box.addEventListener("scroll", () => fade(box), { passive: true });
     sizes.observe(box);
