@@ -15,7 +15,7 @@ from concordant.errors import DataError
 from concordant.inference.experts import expert_records, list_agreement
 from concordant.metrics.distances import kendall_tau_b
 from concordant.report import content, method_results
-from concordant.report.clusters import cluster_experts
+from concordant.report.clusters import cluster_experts, cluster_p_value
 from concordant.report.consensus_agreement import consensus_agreement, leave_one_out_agreement, outlying_experts
 from concordant.report.content import build_report
 from concordant.report.data_summary import summarise_data
@@ -159,6 +159,46 @@ def test_groups_of_judges() -> None:
     votes = cc.Comparisons("all", expert, left, right, won, lost, [0] * len(rows))
     sizes = [len(g.members) for g in cluster_experts(votes)]
     assert sizes == [25, 15]
+
+
+def one_opinion(experts: int, seed: int, *, judges: bool = False) -> cc.Preferences | cc.Comparisons:
+    """Return lists or comparisons of experts who all draw from the same model."""
+    rng = np.random.default_rng(seed)
+    score = np.linspace(1.5, -1.5, 8)
+    if not judges:
+        order = np.argsort(-(score + rng.gumbel(size=(experts, 8))), axis=1)
+        return cc.from_lists({f"e{k}": [f"i{i}" for i in row[:6]] for k, row in enumerate(order.tolist())})
+    rows = []
+    for j in range(experts):
+        for _ in range(15):
+            a, b = rng.choice(8, 2, replace=False)
+            won = rng.random() < 1 / (1 + np.exp(score[b] - score[a]))
+            rows.append((f"j{j}", f"m{a}", f"m{b}", int(won), int(not won)))
+    expert, left, right, won_, lost = zip(*rows, strict=True)
+    return cc.Comparisons("all", expert, left, right, won_, lost, [0] * len(rows))
+
+
+@pytest.mark.parametrize("judges", [False, True])
+def test_a_crowd_of_one_opinion_has_no_clusters(judges: bool) -> None:
+    # At the level 0.05 one of twenty such crowds may be split; that three of four are has probability 0.0005.
+    p = [cluster_p_value(one_opinion(70, seed, judges=judges)) for seed in range(4)]
+    assert sum(value <= 0.05 for value in p) < 3
+    assert np.median(p) > 0.1
+
+
+def test_two_opinions_are_found_among_ballots_that_were_cast_several_times() -> None:
+    up = [f"i{i}" for i in range(7)]
+    votes = crowd(35, {"up": up, "down": up[::-1]}, swaps=4)
+    assert cluster_p_value(votes) == 0.025
+    weighted = votes.with_weights({name: 1 + k % 3 for k, name in enumerate(votes.experts)})
+    assert cluster_p_value(weighted) == 0.025
+
+
+def test_clusters_are_claimed_only_where_the_test_finds_some() -> None:
+    report = build_report(one_opinion(70, 1))
+    assert report.experts is not None
+    assert report.experts.groups == []
+    assert any("A test finds no clusters among them (p = 0." in sentence for sentence in report.summary)
 
 
 def test_no_groups_where_nobody_is_named() -> None:

@@ -23,7 +23,7 @@ import concordant as cc  # noqa: E402
 from concordant.errors import ColumnError, DataError, KindError, MissingExtraError, NotFittedError, ParameterError  # noqa: E402
 from concordant.metrics import bootstrap_interval, precision_at_recall  # noqa: E402
 from concordant.report import _plot_style, plots  # noqa: E402
-from concordant.report._plot_style import NEGATIVE, POSITIVE, label_text  # noqa: E402
+from concordant.report._plot_style import NEGATIVE, POSITIVE, SMALL, label_text  # noqa: E402
 
 Axes = Any
 HOSTILE = [
@@ -95,6 +95,7 @@ ALL: dict[str, Callable[[int, Axes], Axes]] = {
     "scores": lambda n, ax: plots.scores(board(n), ax=ax),
     "rank_intervals": lambda n, ax: plots.rank_intervals(board(n), ax=ax),
     "win_matrix": lambda n, ax: plots.win_matrix(board(n), ax=ax),
+    "network": lambda n, ax: plots.network(lists(3, n), ax=ax),
     "metric_by_cutoff": lambda n, ax: plots.metric_by_cutoff(
         {f"m{k}": evaluation(5, k) for k in range(min(n, 20))}, ax=ax
     ),
@@ -441,11 +442,65 @@ def test_rank_intervals_go_from_best_to_worst() -> None:
     assert plots.rank_intervals(board(30)).get_xticks().tolist() == [1, 5, 10, 15, 20, 25, 30]
 
 
+def test_network_has_a_line_for_every_two_items_that_met() -> None:
+    votes = cc.Comparisons(
+        "q", None, ["a", "b", "c", "x"], ["b", "c", "a", "y"], [1, 5, 1, 1], [1, 5, 0, 0], [0, 0, 1, 0]
+    )
+    ax = plots.network(votes)
+    (lines, *dots) = ax.collections
+    points = np.concatenate([np.asarray(d.get_offsets()) for d in dots])
+    order = [t.get_text() for t in ax.texts[:5]]
+    assert sorted(order) == ["a", "b", "c", "x", "y"]
+    assert len(dots) == 2  # two groups
+    assert "2 groups of items that never met" in ax.get_xlabel().replace("\n", " ")
+    assert "widest line: 10 meetings" in ax.get_xlabel().replace("\n", " ")
+    name_at = {tuple(np.round(np.array(t.get_position()) / 1.07, 6)): t.get_text() for t in ax.texts[:5]}
+    pairs = {
+        frozenset(name_at[tuple(np.round(end, 6))] for end in line): width
+        for line, width in zip(lines.get_segments(), lines.get_linewidths(), strict=True)
+    }
+    assert set(map("".join, map(sorted, pairs))) == {"ab", "bc", "ac", "xy"}
+    assert pairs[frozenset("bc")] == max(pairs.values())
+    assert pairs[frozenset("ab")] == pairs[frozenset("ac")]
+    assert len(points) == 5
+
+
+def test_network_of_lists_counts_lists_that_hold_both() -> None:
+    p = cc.from_lists({"x": ["a", "b", "c"], "y": ["b", "a"]}).with_weights({"y": 3})
+    ax = plots.network(p)
+    assert "widest line: 4 meetings" in ax.get_xlabel().replace("\n", " ")
+    some = plots.network(p, limit=2)
+    assert "the 2 of 3 items that met others most often" in some.get_xlabel().replace("\n", " ")
+    with pytest.raises(KindError, match="draws Preferences or Comparisons, not Consensus"):
+        plots.network(board(2))
+
+
+def test_names_of_a_network_do_not_overlap() -> None:
+    rng = np.random.default_rng(0)
+    left, right = rng.integers(0, 40, (2, 400))
+    names = np.array([f"a long model name {i}" for i in range(40)])
+    votes = cc.Comparisons("q", None, names[left[left != right]], names[right[left != right]])
+    ax = plots.network(votes)
+    ax.figure.canvas.draw()
+    places = np.array([t.get_position() for t in ax.texts if t.get_text().startswith("a long")])
+    apart = np.linalg.norm(places[:, None] - places[None, :], axis=2)[np.triu_indices(len(places), 1)].min()
+    units = np.ptp(ax.get_xlim()) / ax.get_window_extent().width * ax.figure.dpi / 72
+    assert apart > SMALL * units
+
+
+def test_columns_of_a_win_matrix_are_told_apart_by_their_rank() -> None:
+    names = [f"the-same-beginning-{i}-and-the-same-end" for i in range(4)]
+    ax = plots.win_matrix(cc.Consensus(["q"] * 4, names, [3.0, 2.0, 1.0, 0.0], stderr=[1.0] * 4))
+    shown = [t.get_text() for t in ax.get_xticklabels()]
+    assert len(set(shown)) == 4
+    assert [t.split()[0] for t in shown] == ["1", "2", "3", "4"]
+
+
 def test_win_matrix_holds_the_probabilities_in_percent() -> None:
     consensus = cc.Consensus(["q"] * 3, list("abc"), [0.0, 1.0, 9.0], stderr=[0.6, 0.8, 0.1])
     ax = plots.win_matrix(consensus)
     assert names(ax) == ["1  c", "2  b", "3  a"]
-    assert names(ax, "x") == ["c", "b", "a"]
+    assert names(ax, "x") == ["1  c", "2  b", "3  a"]
     drawn = ax.collections[0].get_array()
     assert drawn.mask.diagonal().all()
     assert drawn[1, 2] == pytest.approx(consensus.win_probability("b", "a"))

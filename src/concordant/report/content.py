@@ -24,7 +24,7 @@ from concordant.errors import DataError, listing, shorten
 from concordant.inference.experts import support
 from concordant.report._instances import best_slots, rank_table
 from concordant.report.agreement import cluster_order, expert_agreement
-from concordant.report.clusters import cluster_experts
+from concordant.report.clusters import cluster_experts, cluster_p_value
 from concordant.report.consensus_agreement import (
     ConsensusAgreement,
     consensus_agreement,
@@ -65,6 +65,8 @@ __all__ = [
 
 # With more experts the report shows clusters instead of a heat map of all pairs.
 MANY_EXPERTS = 60
+# Clusters are shown only where the hypothesis of one opinion is rejected at this level.
+_SIGNIFICANT = 0.05
 # The most items and instances to list; items of an instance in the detail view, at least and at most.
 _ITEMS, _INSTANCES, _BEST, _DETAIL = 300, 2000, 3, 10
 _EXPERT_ROWS = 300
@@ -164,7 +166,7 @@ class Experts:
     tau : list of lists of float or None
         Pairwise agreement in that order; None where two experts share too few items.
     groups : list of GroupRow
-        Clusters of experts, above sixty of them.
+        Clusters of experts, above sixty of them, where a test finds some.
     mean : float or None
         Mean agreement of the experts with the consensus.
     outliers : dict of str to str
@@ -175,6 +177,8 @@ class Experts:
         Two experts who order all shared pairs of items alike without having identical lists, and the number of pairs.
     n_sampled : int or None
         Number of sampled instances behind the pairwise agreement; None where all were used.
+    p_clusters : float or None
+        P-value of the hypothesis that the experts share one opinion; None where no clusters were looked for.
     """
 
     rows: list[ExpertRow]
@@ -188,6 +192,7 @@ class Experts:
     max_agreement: float = 1.0
     same_order: list[tuple[str, str, int]] = field(default_factory=list)
     n_sampled: int | None = None
+    p_clusters: float | None = None
 
 
 class MethodRow(NamedTuple):
@@ -558,6 +563,7 @@ def _experts(
     same_order: list[tuple[str, str, int]] = []
     n_sampled: int | None = None
     group_of: dict[int, int] = {}
+    p_clusters: float | None = None
     if k <= MANY_EXPERTS:
         some = _sample_instances(votes)
         apart = leave_one_out_agreement(votes if k * votes.n_slots <= _CELLS_SORTED else some)
@@ -578,7 +584,9 @@ def _experts(
         nearest = _nearest(pairwise, names)
     else:
         outliers = outlying_experts(agreement)
-        groups, group_of = _groups(votes, consensus, agreement)
+        p_clusters = cluster_p_value(votes)
+        if p_clusters <= _SIGNIFICANT:
+            groups, group_of = _groups(votes, consensus, agreement)
     weights = _learned_weights(results, evaluation)
     values = {} if evaluation is None else evaluation.expert_values
     rows = [
@@ -606,7 +614,18 @@ def _experts(
     mean = float(np.nanmean(agreement.mean)) if not np.isnan(agreement.mean).all() else None
     apart_by_name = {names[e]: word for e, word in outliers.items()}
     return Experts(
-        rows, k, list(weights), order, tau, groups, mean, apart_by_name, _max_agreement(votes), same_order, n_sampled
+        rows,
+        k,
+        list(weights),
+        order,
+        tau,
+        groups,
+        mean,
+        apart_by_name,
+        _max_agreement(votes),
+        same_order,
+        n_sampled,
+        p_clusters,
     )
 
 
@@ -868,6 +887,8 @@ def _about_experts(experts: Experts, kind: str) -> str:
     if experts.groups:
         sizes = [f"{group.size:,}" for group in experts.groups]
         text += f" They form {len(sizes)} clusters of {', '.join(sizes[:-1])} and {sizes[-1]}."
+    elif experts.p_clusters is not None:
+        text += f" A test finds no clusters among them (p = {experts.p_clusters:.2f})."
     if not experts.outliers:
         return text + (" No expert is an outlier." if experts.total > 3 else "")
     names = list(experts.outliers)

@@ -81,6 +81,7 @@ __all__ = [
     "hinton",
     "learning_curve",
     "metric_by_cutoff",
+    "network",
     "precision_recall",
     "rank_intervals",
     "rank_matrix",
@@ -88,6 +89,9 @@ __all__ = [
     "win_matrix",
 ]
 
+# The most items of a network: it counts all pairs.
+_MOST_MET = 5000
+_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 # Up to this many sizes of a cost curve become ticks of the x-axis.
 _MARKED_SIZES = 8
 
@@ -573,13 +577,167 @@ def win_matrix(consensus: Consensus, instance: Any = None, *, limit: int = 30, a
     cells = heat_map(ax, wins, colormap("Blues", ink.faint), 0.0, 1.0)
     ax.set_xlim(-0.5, m - 0.5)
     thin = row_names(ax, names)
-    column_names(ax, [label_text(consensus.items[int(s)], 22) for s in slots])
+    # The rank tells columns apart whose names are cut to the same text.
+    column_names(ax, [f"{consensus.rank[s]}  {label_text(consensus.items[int(s)], 22)}" for s in slots])
     texts = np.array([["" if np.isnan(p) else _percent_text(p) for p in row] for row in wins], dtype=object)
-    annotate_cells(ax, cells, texts, np.arange(m), 3)
+    annotate_cells(ax, cells, texts, np.arange(m), 4)
     set_caption(ax, rest, thin)
     colorbar(ax, cells, "probability that the row is better", percent=True)
     _set_title(ax, consensus, instance)
     return ax
+
+
+@plot_style
+def network(votes: Preferences | Comparisons, instance: Any = None, *, limit: int = 40, ax: Axes | None = None) -> Axes:
+    """Draw which items met: items on a circle, and a line between two that were compared or stand in one list.
+
+    The more often two items met, the wider and darker their line; the more often an item met others, the larger its
+    dot. Items of separate groups, which no chain of meetings connects, have separate parts of the circle and other
+    markers: their scores cannot be compared. Items that often met are next to each other.
+
+    Parameters
+    ----------
+    votes : Preferences or Comparisons
+        The votes. Lists of weight w count as w meetings.
+    instance : id, optional
+        The instance to draw; optional if there is only one.
+    limit : int
+        The most items to show; of more, those that met others most often.
+    ax : Axes, optional
+        Axes to draw on.
+
+    Examples
+    --------
+    >>> import concordant as cc
+    >>> votes = cc.Comparisons("q", None, ["a", "b", "x"], ["b", "c", "y"])
+    >>> ax = cc.plots.network(votes)
+    >>> len(ax.collections[0].get_segments()), [text.get_text() for text in ax.texts[:5]]
+    (3, ['c', 'b', 'a', 'x', 'y'])
+    """
+    if not isinstance(votes, (Preferences, Comparisons)):
+        raise KindError(f"plots.network draws Preferences or Comparisons, not {type(votes).__name__}.")
+    limit = check_limit(limit, "network")
+    n = instance_code(votes, instance, "network")
+    if votes.slots.sizes[n] > _MOST_MET:
+        raise DataError(
+            f"plots.network counts the meetings of at most {_MOST_MET:,} items; instance {votes.instances[n]!r} has "
+            f"{votes.slots.sizes[n]:,}."
+        )
+    met = _meetings(votes, n)
+    total = met.sum(axis=1)
+    size = len(met)
+    items = np.sort(np.argsort(-total, kind="stable")[:limit])
+    rest = f"the {limit} of {size:,} items that met others most often" if size > limit else ""
+    group = _connected(met)[items]
+    met, total = met[np.ix_(items, items)], total[items]
+    strength = met / max(float(met.max(initial=0.0)), 1e-300)
+    order = np.concatenate([own[cluster_order(strength[np.ix_(own, own)])] for own in _parts(group)])
+    first = int(votes.slots.offsets[n])
+    names = [label_text(votes.items[first + int(items[i])], 22) for i in order]
+    # A gap of one place between the groups.
+    place = np.arange(len(order)) + np.cumsum(np.diff(group[order], prepend=group[order][:1]) != 0)
+    n_groups = len(np.unique(group))
+    turn = 2 * np.pi * place / (len(order) + (n_groups if n_groups > 1 else 0))
+    x, y = np.sin(turn), np.cos(turn)
+
+    if ax is None:
+        ax = new_axes(*[min(max(4.6, 3.6 + 0.11 * len(order)), 8.5)] * 2)
+    ink = style_axes(ax, frame="")
+    ax.set_aspect("equal")
+    _draw_meetings(ax, ink.strong, x, y, strength[np.ix_(order, order)])
+    dots = 18 + 90 * total[order] / max(float(total.max(initial=0.0)), 1e-300)
+    for g, own in enumerate(_parts(group[order])):
+        ax.scatter(
+            x[own],
+            y[own],
+            s=dots[own],
+            marker=_MARKERS[g % len(_MARKERS)],
+            color=POSITIVE,
+            edgecolor=ink.paper,
+            zorder=3,
+        )
+    for name, angle in zip(names, turn.tolist(), strict=True):
+        left = np.sin(angle) < -1e-9
+        degrees = 90 - np.degrees(angle) + (180 if left else 0)
+        ax.text(
+            1.07 * np.sin(angle),
+            1.07 * np.cos(angle),
+            name,
+            rotation=degrees,
+            rotation_mode="anchor",
+            ha="right" if left else "left",
+            va="center",
+            fontsize=SMALL,
+            color=ink.strong,
+        )
+    # Names stand outside of the circle: room for the longest.
+    box = ax.get_window_extent()
+    side = max(min(box.width, box.height) / ax.figure.dpi, 0.1)
+    reach = 1.12 / max(1 - 2 * max(map(text_width, names), default=0.0) / side, 0.3)
+    ax.set_xlim(-reach, reach)
+    ax.set_ylim(-reach, reach)
+    ax.set_xticks([])
+    ax.set_yticks([])
+    apart = f"{n_groups} groups of items that never met" if n_groups > 1 else ""
+    most = float(met.max(initial=0.0))
+    set_caption(ax, f"widest line: {most:,.6g} meetings" if most else "no two items met", apart, rest)
+    if len(votes) > 1:
+        ax.set_title(label_text(instance, 60), fontsize=LARGE, color=ink.strong, loc="left")
+    return ax
+
+
+def _meetings(votes: Preferences | Comparisons, n: int) -> Floats:
+    """Return how often any two items of an instance were compared, or stand in one list."""
+    a, b = int(votes.slots.offsets[n]), int(votes.slots.offsets[n + 1])
+    met = np.zeros((b - a, b - a))
+    if isinstance(votes, Comparisons):
+        own = (votes.left >= a) & (votes.left < b)
+        left, right = votes.left[own] - a, votes.right[own] - a
+        np.add.at(met, (left, right), (votes.n_left + votes.n_right + votes.n_ties)[own])
+        return met + met.T
+    own = (votes.slot >= a) & (votes.slot < b)
+    lists, row = np.unique(votes.row_list[own], return_inverse=True)
+    holds = np.zeros((len(lists), b - a))
+    holds[row, votes.slot[own] - a] = 1.0
+    met = holds.T @ (holds * votes.weights[lists][:, None])
+    np.fill_diagonal(met, 0.0)
+    return met
+
+
+def _connected(met: Floats) -> Ints:
+    """Return the number of the group of each item: items that a chain of meetings connects."""
+    group = np.full(len(met), -1, dtype=np.int64)
+    for seed in range(len(met)):
+        if group[seed] >= 0:
+            continue
+        reached = np.zeros(len(met), dtype=np.bool_)
+        reached[seed] = True
+        size = 0
+        while reached.sum() > size:
+            size = int(reached.sum())
+            reached |= met[reached].any(axis=0)
+        group[reached] = group.max() + 1
+    return group
+
+
+def _parts(group: Ints) -> list[Ints]:
+    """Return the places of each group, the largest group first."""
+    parts = [np.flatnonzero(group == g) for g in np.unique(group)]
+    return sorted(parts, key=lambda part: (-len(part), int(part[0])))
+
+
+def _draw_meetings(ax: Axes, colour: str, x: Floats, y: Floats, strength: Floats) -> None:
+    """Draw a line for every two points that met, the strongest on top."""
+    from matplotlib.collections import LineCollection
+    from matplotlib.colors import to_rgb
+
+    one, two = np.nonzero(np.triu(strength, 1))
+    by_strength = np.argsort(strength[one, two], kind="stable")
+    one, two = one[by_strength], two[by_strength]
+    share = strength[one, two]
+    ends = np.stack([np.stack([x[one], y[one]], axis=1), np.stack([x[two], y[two]], axis=1)], axis=1)
+    colours = np.column_stack([np.tile(to_rgb(colour), (len(share), 1)), 0.12 + 0.68 * share])
+    ax.add_collection(LineCollection(list(ends), linewidths=0.4 + 2.6 * share, colors=colours, zorder=1))
 
 
 # Methods against labels.

@@ -35,7 +35,7 @@
   };
   const sizes = new ResizeObserver((entries) => entries.forEach((entry) => fade(entry.target)));
   for (const box of document.querySelectorAll("main .box")) {
-    const hint = document.createElement("p");
+    const hint = document.createElement("div");
     hint.className = "hint";
     hint.textContent = "Wider than the screen: scroll sideways →";
     hint.hidden = true;
