@@ -27,6 +27,13 @@ VARIANTS: list[tuple[Aggregator, tuple[str, ...] | None]] = [
     (cc.Kemeny(solver="milp"), ORDERED),
     (cc.Kemeny(solver="local"), ORDERED),
     (cc.Kemeny(missing="below"), ORDERED),
+    (cc.Approval(k=2), ORDERED),
+    (cc.Approval(threshold=3), VALUED),
+    (cc.IRV(ties="keep"), ORDERED),
+    (cc.Coombs(majority=False), ORDERED),
+    (cc.Coombs(missing="below"), ORDERED),
+    (cc.STV(seats=3, quota="hare"), ORDERED),
+    (cc.STV(seats=2, transfer="meek"), ORDERED),
     (cc.MarkovChain(chain=1), RANKED),
     (cc.MarkovChain(chain=2), RANKED),
     (cc.MarkovChain(chain=3), RANKED),
@@ -149,6 +156,10 @@ EXEMPT: dict[tuple[str, str], str] = {
     ("CombMNZRank(k=3)", "one_expert_gets_its_own_order"): "what lies below the third place scores nothing",
     ("CombMNZRank(k=3)", "unanimous_order_is_kept"): "what lies below the third place scores nothing",
     ("LogISR(sigma=0.0)", "one_expert_gets_its_own_order"): "the logarithm of one list is 0, so nothing is scored",
+}
+EXEMPT |= {
+    ("IRV(ties='keep')", check): "items that nobody puts first are eliminated together, as asked"
+    for check in ("one_expert_gets_its_own_order", "unanimous_order_is_kept", "unanimous_pairs_are_kept")
 }
 EXEMPT |= {
     ("RobustRank(correction='bonferroni')", check): "items whose rho is 1 or more tie, as in R"

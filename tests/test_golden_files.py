@@ -50,7 +50,7 @@ def cases(what: str, key: str) -> list[Any]:
 @pytest.mark.parametrize(("method", "tolerance", "case"), cases("method", "scores"))
 def test_a_method_gives_the_scores_of_its_golden_case(method: str, tolerance: float, case: dict[str, Any]) -> None:
     lists, params = case["input"]["lists"], case["input"].get("params", {})
-    found = cc.aggregate(cc.from_lists(lists), method, **params)
+    found = cc.aggregate(cc.from_lists(lists, weights=case["input"].get("weights")), method, **params)
     scores = dict(zip(found.items.tolist(), found.score.tolist(), strict=True))
     assert scores == pytest.approx(case["expected"]["scores"], rel=0, abs=tolerance)
 

@@ -12,6 +12,12 @@ from concordant._version import __version__ as __version__
 from concordant.aggregators.bradley_terry import BradleyTerry as BradleyTerry
 from concordant.aggregators.cps import CPS as CPS
 from concordant.aggregators.crf import CRF as CRF
+from concordant.aggregators.elections import IRV as IRV
+from concordant.aggregators.elections import STV as STV
+from concordant.aggregators.elections import Approval as Approval
+from concordant.aggregators.elections import Bucklin as Bucklin
+from concordant.aggregators.elections import Coombs as Coombs
+from concordant.aggregators.elections import Plurality as Plurality
 from concordant.aggregators.fusion import DBSF as DBSF
 from concordant.aggregators.fusion import ISR as ISR
 from concordant.aggregators.fusion import RBC as RBC
