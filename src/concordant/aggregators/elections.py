@@ -78,7 +78,7 @@ class Plurality(Aggregator):
     Examples
     --------
     >>> import concordant as cc
-    >>> votes = cc.from_lists({"x": ["a", "b", "c"], "y": ["b", "a", "c"], "z": {"a": 1, "c": 1}})
+    >>> votes = cc.from_lists({"x": {"a": 3, "b": 2, "c": 1}, "y": {"b": 3, "a": 2}, "z": {"a": 1, "c": 1}})
     >>> cc.Plurality().fit_predict(votes).score.tolist()
     [1.5, 1.0, 0.5]
     """
