@@ -42,13 +42,13 @@ def profiles() -> tuple[cc.Preferences, dict[str, tuple[oracle.Ballots, list[str
     return random_profiles(1000, 1)
 
 
-@pytest.mark.parametrize(("method", "rule"), RULES, ids=str)
+@pytest.mark.parametrize(("method", "rule"), RULES, ids=[repr(method) for method, _ in RULES])
 def test_random_ballots_are_counted_by_the_definition(method: cc.Aggregator, rule: Rule, profiles: Any) -> None:
     preferences, known = profiles
     assert_groups(method.fit_predict(preferences), {q: rule(*profile) for q, profile in known.items()})
 
 
-@pytest.mark.parametrize(("method", "rule"), MEEK, ids=str)
+@pytest.mark.parametrize(("method", "rule"), MEEK, ids=[repr(method) for method, _ in MEEK])
 def test_meek_counts_random_ballots_by_the_definition(method: cc.Aggregator, rule: Rule) -> None:
     preferences, known = random_profiles(200, 2)
     assert_groups(method.fit_predict(preferences), {q: rule(*profile) for q, profile in known.items()})
