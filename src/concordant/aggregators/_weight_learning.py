@@ -105,11 +105,16 @@ class _RowOrder(NamedTuple):
 
 
 class _PathPoint(NamedTuple):
-    """The weights of a ridge learned from all training instances, the Hessian there, and whether the steps ended."""
+    """The weights of a ridge learned from all training instances, loss, gradient and Hessian, and whether steps ended.
+
+    Loss and gradient are those of the weights, the Hessian that of the last step's start.
+    """
 
     weights: Floats
     hessian: Floats
     settled: bool
+    value: float = np.nan
+    gradient: Floats | None = None
 
 
 class _RidgePathLearner:
@@ -175,15 +180,23 @@ class _RidgePathLearner:
         if not np.isfinite(self.ridges[number]):
             return parameters
         point = self._point(number)
-        if len(instances) == len(self._usable):
+        if len(instances) == len(self._usable) or point.gradient is None:
             return point.weights
         problem = self._problem(number, instances)
-        # The Hessian of the fold is that of all instances without those held out.
+        # The sums over the fold are those over all instances without those held out.
         held = self._problem(number, np.setdiff1d(self._usable, instances, assume_unique=True))
-        data = (point.hessian - held.penalty) * len(self._usable)
-        data -= (held.hessian(point.weights) - held.penalty) * len(held.instances)
-        hessian = data / len(instances) + problem.penalty
-        return self._cut(problem.minimise(point.weights, hessian, still=_CLOSE).weights)
+        weights, penalty = point.weights, held.penalty
+        pull = penalty @ weights
+        energy = 0.5 * float(weights @ pull)
+        value, gradient = held.value(weights)
+        all_, out, left = len(self._usable), len(held.instances), len(instances)
+
+        def rest(total: Any, part: Any, prior: Any) -> Any:
+            return ((total - prior) * all_ - (part - prior) * out) / left + prior
+
+        start = rest(point.value, value, energy), rest(point.gradient, gradient, pull)
+        hessian = rest(point.hessian, held.hessian(weights), penalty)
+        return self._cut(problem.minimise(weights, hessian, still=_CLOSE, start=start).weights)
 
     def exact(self, number: int) -> _PathPoint:
         """Return the weights of a ridge from all training instances to the last digits."""
@@ -204,8 +217,11 @@ class _RidgePathLearner:
                 at = len(self._path)
                 start = self._path[-1].weights if self._path else self._start
                 if np.isfinite(self.ridges[at]):
-                    found = self._problem(at, self._usable).minimise(start, still=_CLOSE)
-                    self._path.append(found._replace(weights=self._cut(found.weights)))
+                    problem = self._problem(at, self._usable)
+                    found = problem.minimise(start, still=_CLOSE)
+                    weights = self._cut(found.weights)
+                    value, gradient = problem.value(weights)
+                    self._path.append(_PathPoint(weights, found.hessian, found.settled, value, gradient))
                 else:
                     self._path.append(_PathPoint(start, np.zeros((self._n, self._n)), True))
             return self._path[number]
@@ -249,7 +265,14 @@ class _RidgeLoss:
         hessian(*self.rows, (u * self.unit)[:, None], self.target, self.instances, out)
         return out * (self.unit**2 / len(self.instances)) + self.penalty
 
-    def minimise(self, u: Floats, hessian: Floats | None = None, *, still: float = _STILL) -> _PathPoint:
+    def minimise(
+        self,
+        u: Floats,
+        hessian: Floats | None = None,
+        *,
+        still: float = _STILL,
+        start: tuple[float, Floats] | None = None,
+    ) -> _PathPoint:
         """Return the weights of least loss: Newton's steps, cut off at 0.
 
         Parameters
@@ -259,9 +282,12 @@ class _RidgeLoss:
         hessian : float64[n, n], optional
             A Hessian from nearby, which is kept while the steps shrink fast. Without it every step computes its own.
         still : float
-            Steps that move weights less than this part of the largest are the last.
+            Steps that move weights less than this part of the largest are the last. Above the smallest tolerance, so
+            are those after which the next is expected to be as short, and nothing is computed at their end.
+        start : float and float64[n], optional
+            Loss and gradient at the start, where they are known.
         """
-        value, gradient = self.value(u)
+        value, gradient = self.value(u) if start is None else start
         kept, last = hessian, np.inf
         for _ in range(_MOST_STEPS):
             bend = self.hessian(u) if kept is None else kept
@@ -270,6 +296,12 @@ class _RidgeLoss:
                 return _PathPoint(u, bend, True)
             step = np.zeros(len(u))
             step[free] = -np.linalg.solve(bend[np.ix_(free, free)], gradient[free])
+            there = np.maximum(u + step, 0.0)
+            length = float(np.abs(there - u).max())
+            # The next step is shorter by at least as much as this one.
+            following = length * length / last if length < last < np.inf else np.inf
+            if still > _STILL and following <= still * max(float(there.max()), 1.0):
+                return _PathPoint(there, bend, True)
             u, value, gradient, moved = self._search(u, value, gradient, step)
             if moved <= still * max(float(u.max()), 1.0):
                 return _PathPoint(u, bend, True)
