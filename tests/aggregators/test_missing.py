@@ -18,6 +18,7 @@ OBEYING: dict[str, Callable[..., cc.Aggregator]] = {
     "condorcet": cc.Condorcet,
     "condorcet fusion": lambda **p: cc.Condorcet(fusion=True, **p),
     "copeland": cc.Copeland,
+    "coombs": cc.Coombs,
     "kemeny": lambda **p: cc.Kemeny(solver="local", **p),
     **{f"MC{c}": partial(cc.MarkovChain, chain=c) for c in (1, 2, 3, 4)},
     "plackett-luce": lambda **p: cc.PlackettLuce(uncertainty="none", **p),

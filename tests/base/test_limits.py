@@ -6,6 +6,7 @@ import re
 import resource
 import subprocess
 import sys
+from typing import Any
 
 import numpy as np
 import pytest
@@ -23,21 +24,23 @@ def lists(n_items: int, n_lists: int = 1) -> cc.Preferences:
 
 
 @pytest.mark.parametrize(
-    ("name", "what"),
+    ("name", "params", "what"),
     [
-        ("bradley-terry", "all pairs in lists"),
-        ("kemeny", "tables of all pairs"),
-        ("mallows", "tables of all pairs"),
-        ("markov-chain", "a table of all pairs"),
-        ("svp", "all pairs in lists"),
-        ("extended-mallows", "chains over all pairs"),
+        ("bradley-terry", {"transform": "count"}, "all pairs in lists"),
+        ("kemeny", {}, "tables of all pairs"),
+        ("mallows", {}, "tables of all pairs"),
+        ("markov-chain", {}, "a table of all pairs"),
+        ("svp", {}, "all pairs in lists"),
+        ("extended-mallows", {}, "chains over all pairs"),
     ],
 )
-def test_tables_larger_than_memory_are_refused_by_name(monkeypatch: pytest.MonkeyPatch, name: str, what: str) -> None:
+def test_tables_larger_than_memory_are_refused_by_name(
+    monkeypatch: pytest.MonkeyPatch, name: str, params: dict[str, Any], what: str
+) -> None:
     monkeypatch.setattr(limits, "free_memory", lambda: 6 * 10**9)
     two = lists(200_000, 2)
     with pytest.raises(DataError) as caught:
-        cc.aggregate(two, name)
+        cc.aggregate(two, name, **params)
     owner, needed = re.match(r"(\w+) needs about ([\d,.]+) GB of memory for ", str(caught.value)).groups()  # type: ignore[union-attr]
     assert owner == cc.METHODS[name].__name__
     # A table of all pairs has 4e10 cells, of a byte at least.

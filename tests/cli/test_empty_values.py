@@ -31,4 +31,4 @@ def test_an_empty_value_is_refused(
     said = " ".join(invoke(*args, code=2).stderr.split())
     assert f"Invalid value for {option}: the value is empty." in said
     if "method" in option:
-        assert "There are: borda, bradley-terry, " in said
+        assert "There are: approval, " in said

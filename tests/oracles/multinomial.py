@@ -161,9 +161,10 @@ def corpus_objective(
             value -= w * 0.5 * float((beta**2).mean())
             by_beta = by_beta - beta / m
         for k, y in own:
-            odds = np.where(off, np.exp(theta[k] * u), 0.0)
+            logits = np.where(off, theta[k] * u, -np.inf)
+            odds = np.exp(logits - logits.max())
             p = odds / odds.sum()
-            value += w * float((y * (theta[k] * u - np.log(odds.sum()))).sum()) / amount
+            value += w * float((y * (theta[k] * u - logits.max() - np.log(odds.sum()))).sum()) / amount
             error = (y - y.sum() * p) / amount
             both = error - error.T
             out[k] += w * float((error * u).sum())
