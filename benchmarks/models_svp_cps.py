@@ -180,16 +180,19 @@ def _render_letor(r: dict[str, Any]) -> str:
     return "\n\n".join(
         [
             table(head, rows("SVP", r["svp"])),
-            "SVP has no training. The default sums rank differences, the counts that the multinomial model also uses; "
-            f"{CHOSEN_BY} on the validation parts of the five folds would choose {', '.join(r['svp_chosen'])}. It is "
-            "above the published row in every column. For a complete list, differences of ranks on any scale are a "
-            "table of rank two; votes are not. Sums are far better than means: a mean gives a pair that one expert "
-            "compared the same weight as one that ten compared. A third of the queries fall into parts that no expert "
+            "SVP has no training. The default takes means of rank differences, as its authors define it; "
+            f"{CHOSEN_BY} on the validation parts of the five folds would choose {', '.join(r['svp_chosen'])} for the "
+            "differences. For a complete list, differences of ranks on any scale are a table of rank two; votes are "
+            "not. Sums are far better than means here: a mean gives a pair that one expert compared the same weight as "
+            "one that ten compared. The published row is LETOR's own, with counts that are not stated; means over the "
+            "pairs that at least two experts compare come closest (see the [published "
+            "tables](reproduced/letor-unsupervised.md)). A third of the queries fall into parts that no expert "
             "connects, and a tenth have not converged after 500 steps; more steps change little.",
             table(head, rows("CPS-best", r["cps"])),
             f"Distances chosen by {CHOSEN_BY} on the validation part of the five folds: {chosen}. The published row is "
-            "LETOR's own and far below. Ours is higher because an item that a list leaves out takes the mean of the "
-            "remaining places, so not being retrieved counts against it. Without labels it is as good as RRF.",
+            "LETOR's own and far below, mostly because it takes the largest rank for the best: CPS that reads ranks "
+            "like this is close to it (see the [published tables](reproduced/letor-unsupervised.md)). Without labels "
+            "CPS is as good as RRF.",
             table(head, rows("Condorcet", r["condorcet"])),
             f"Closest to the published Condorcet row: {near}"
             + (", equal in every digit" if exact else f", off by {r['condorcet_gaps'][near]:.2f}")

@@ -112,7 +112,7 @@ BASELINES: dict[str, Way] = {
         "svp",
         {"min_comparisons": 2},
         seconds=3,
-        seen="pairs that two experts compare at least, among a few dozen variants",
+        seen="that a pair counts where at least two experts compare it, among a few dozen variants",
     ),
     "Bradley-Terry": Way(
         "bradley-terry",

@@ -247,6 +247,7 @@ def _synthetic_claims(found: Mapping[str, Sequence[Any]], curves: Mapping[str, F
             texts[3],
             groups[0] > 5 * groups[1] and groups[1] > 2 * groups[2] and groups[2] < 0.03,
             "|θ| " + ", ".join(f"{g:.3f}" for g in groups),
+            ours=True,
         ),
     ]
 
@@ -542,8 +543,8 @@ def _page_recall(setting: Setting, values: Mapping[str, Any]) -> Page:
     note = (
         f"Relative, percent; * significant by a paired t-test over the topics. {found['experts']} systems, all they "
         "list. ν is the number of lists that must hold a document before it says something about the systems, η how "
-        "much disagreement costs (0 believes all alike); neither was chosen here: the first row is the library's "
-        "default, and the others show what any choice would give."
+        "much disagreement costs (0 believes all alike). The first row is the library's default, which was set with "
+        "results on these topics in view; the others show what any choice would give."
     )
     systems = ", ".join(found["systems"])
     tables = [
@@ -646,8 +647,9 @@ def _page_noisy_ulara(setting: Setting, values: Mapping[str, Any]) -> Page:
     rows = [BASELINE, _ULARA, *(f"ν = {nu}" for nu in nus)]
     note = (
         f"MAP in percent, by the number of {total} systems replaced by random lists of the pooled documents; means of "
-        f"up to {setting.seeds} draws. ULARA takes a fifth of the lists for ν, {max(2, -(-total // 5))}. * differs "
-        f"from {BASELINE} by a paired t-test over the topics (5 %). The figure is printed without numbers."
+        f"up to {setting.seeds} draws. ULARA takes a fifth of the lists for ν, {max(2, -(-total // 5))}: a default "
+        f"that was set with results on these topics in view. * differs from {BASELINE} by a paired t-test over the "
+        "topics (5 %). The figure is printed without numbers."
     )
     tables = _level_tables(curves, ["map"], rows, "ulara-random-experts", "{metric} as systems are replaced", note)
     mean = {n: {row: float(of[row]["map"].mean()) for row in rows} for n, of in curves.items()}
@@ -915,6 +917,7 @@ def _page_dispersion(setting: Setting, values: Mapping[str, Any]) -> Page:
             f"|θ| follows the quality of systems: its rank correlation with {c} is above 0 and significant",
             tied["|θ|", c][0] > 0 and tied["|θ|", c][1] < 0.05,
             f"{tied['|θ|', c][0]:.2f}, p = {tied['|θ|', c][1]:.1g}",
+            ours=True,
         )
         for c in _QUALITY
     ]

@@ -22,7 +22,11 @@ __all__ = ["STUDIES"]
 TABLE_1, TABLE_4, TABLE_5 = "001_table1_unsup_mq_agg", "001_table4_mpm", "001_table5_sup_mq_agg"
 TOLERANCE = 0.7
 # As published: 100 steps of gradient ascent from full trust.
-THETA = Way("mpm", {"adherence": "learned", "optimizer": "gd", "uncertainty": "none"})
+THETA = Way(
+    "mpm",
+    {"adherence": "learned", "optimizer": "gd", "uncertainty": "none"},
+    seen="the length of the gradient steps; at the maximum, without steps, all cells are within tolerance too",
+)
 THETA_SUP = Way("mpm", {"adherence": "supervised", "uncertainty": "none"})
 
 
@@ -61,8 +65,8 @@ _EXPLAINED = {
     "count gives every cell",
     "CPS-best": "the published row is LETOR's own. It takes the largest rank for the best, as Borda's does; how its "
     "weights were fitted is not stated, and one step of our solver comes closest",
-    "SVP": "the published row is LETOR's own, and its counts are not stated. Means over pairs that two experts rank at "
-    "least come closest",
+    "SVP": "the published row is LETOR's own, and its counts are not stated. Means over the pairs that at least two "
+    "experts rank come closest",
 }
 _SHOWN = {"theta-MPM": "θ-MPM", "theta_sup-MPM": "θ_sup-MPM"}
 
@@ -196,7 +200,7 @@ def _page_mpm(setting: Setting, values: Mapping[str, Any]) -> Page:
     for name, folder in letor.sets(setting).items():
         found = {row: letor.gathered(values, name, folder, row) for row in _FOUR}
         rows = []
-        for row in _FOUR:
+        for row, way in _FOUR.items():
             theirs = _printed_4(name, row)
             rows.append(
                 letor.row(
@@ -206,6 +210,7 @@ def _page_mpm(setting: Setting, values: Mapping[str, Any]) -> Page:
                     tolerance=None if theirs is None else TOLERANCE,
                     baseline=None if row == "theta-MPM" else found["theta-MPM"],
                     why=_why(found[row], theirs, ""),
+                    seen=way.seen,
                 )
             )
         tables.append(Table(f"{name}-mpm", f"{name}: MPM", list(COLUMNS), rows, note=MARKS.format(baseline="θ-MPM")))
@@ -241,7 +246,7 @@ def _labels_help(name: str, learned: Result | None, supervised: Result | None) -
     if learned is None or supervised is None:
         return Claim(text, None, "not computed")
     gaps = {c: supervised.mean[c] - learned.mean[c] for c in COLUMNS}
-    below = [f"{c} {g:+.2f}" for c, g in gaps.items() if g <= 0]
+    below = [c for c, g in gaps.items() if g <= 0]
     sure = [c for c in letor.marked(supervised, learned) if gaps[c] > 0]
     detail = f"from {min(gaps.values()):+.2f} to {max(gaps.values()):+.2f}; significant in {len(sure)}"
     return Claim(text, not below, detail + (f"; not above in {', '.join(below)}" if below else ""))

@@ -163,8 +163,8 @@ class Summary(NamedTuple):
 
     `within` counts the cells that are not below the published ones by more than the tolerance, `close` those that are
     not above them either, and `unseen` those of the latter for which nothing was chosen in view of the published row.
-    `below` holds the rows with cells out of tolerance: the table's title, the row and the columns; `untrue` the claims
-    that do not hold.
+    `out` holds the rows with cells out of tolerance: the table, the row and the columns; `untrue` the claims that do
+    not hold.
     """
 
     name: str
@@ -178,7 +178,7 @@ class Summary(NamedTuple):
     holding: int
     seconds: float
     failed: Mapping[str, str]
-    below: Sequence[tuple[str, Row, Sequence[str]]] = ()
+    out: Sequence[tuple[Table, Row, Sequence[str]]] = ()
     untrue: Sequence[Claim] = ()
 
 
@@ -222,7 +222,7 @@ def write_page(
     for table in page.tables:
         write_file(folder / f"{table.name}.csv", _as_csv(table))
         parts += [f"## {table.title}", _as_markdown(table)]
-        why = [f"- {row.name}: {_remarks(row)}" for row in table.rows if row.why or row.seen]
+        why = _remarks_by_row(table.rows)
         parts += ["\n".join(why)] if why else []
         parts += [table.note] if table.note else []
         parts.append(f"[{table.name}.csv]({table.name}.csv)")
@@ -256,9 +256,21 @@ def write_page(
         sum(c.holds is True for c in stated),
         seconds,
         failed,
-        [(t.title, row, out) for t in page.tables for row in t.rows if (out := _out(row, t.columns))],
+        [(t, row, out) for t in page.tables for row in t.rows if (out := _out(row, t.columns))],
         [c for c in stated if c.holds is False],
     )
+
+
+def _remarks_by_row(rows: Sequence[Row]) -> list[str]:
+    """Return what is to be said of the rows, once for those of which the same is to be said."""
+    of: dict[str, list[str]] = {}
+    for row in rows:
+        of.setdefault(_remarks(row), []).append(row.name)
+    return [
+        f"- {'All rows' if 1 < len(names) == len(rows) else ', '.join(names)}: {text}"
+        for text, names in of.items()
+        if text
+    ]
 
 
 def _remarks(row: Row) -> str:
@@ -303,16 +315,21 @@ def write_index(folder: Path, summaries: Sequence[Summary], skipped: Mapping[str
 
 
 def _differences(summaries: Sequence[Summary]) -> list[str]:
-    """List for each study the cells below the published ones, why they are below, and the claims that do not hold."""
+    """List for each study the cells out of tolerance, why they are, and the claims that do not hold."""
     parts: list[str] = []
     lines = []
     for s in summaries:
-        for title, row, columns in s.below:
-            gaps = ", ".join(f"{c} {row.ours[c] - row.theirs[c]:+.2f}" for c in columns)
+        for table, row, columns in s.out:
+            gaps = ", ".join(f"{c} {_figure(row.ours[c] - row.theirs[c], table.digits, '+')}" for c in columns)
             name = row.name.replace("*", "\\*")
-            lines.append(f"- [{s.name}]({s.name}.md), {title}, **{name}** ({gaps}). {_sentence(row.why)}".rstrip())
+            lines.append(
+                f"- [{s.name}]({s.name}.md), {table.title}, **{name}** ({gaps}). {_sentence(row.why)}".rstrip()
+            )
     if lines:
-        parts += ["## Where ours is below, and why", "\n".join(lines)]
+        parts += [
+            "## Where ours is below, or not the same where it must be, and why",
+            "\n".join(lines),
+        ]
     claims = [f"| [{s.name}]({s.name}.md) | {_cell(c.text)} | {_cell(c.detail)} |" for s in summaries for c in s.untrue]
     if claims:
         parts += ["## What the papers state and what does not hold here"]

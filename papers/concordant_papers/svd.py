@@ -325,6 +325,7 @@ def _page_difficult(setting: Setting, values: Mapping[str, Any]) -> Page:
                 f"{name}: that happens more often than the other way round",
                 count["candidates"] > count["reverse"],
                 f"{count['candidates']} against {count['reverse']}",
+                ours=True,
             ),
         ]
         if name == "MQ2008-agg":
