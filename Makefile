@@ -94,7 +94,7 @@ attack: $(VENV)/.dev ## test damaged files, hostile models, degenerate votes and
 versus: $(VENV)/.dev ## time the present source against the commit REV, interleaved
 	@$(PY) benchmarks/versus.py $(REV) $(ARGS)
 
-reproduce: $(VENV)/.dev ## compute the published tables and figures for docs/ from DATA, in an hour; resumable
+reproduce: $(VENV)/.dev ## compute the published tables and figures for docs/ from DATA, in an hour and a half; resumable
 	@$(VENV)/bin/concordant reproduce all --data "$(DATA)" -o build/reproduced
 	@$(PY) scripts/published_pages.py build/reproduced
 

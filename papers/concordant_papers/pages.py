@@ -296,7 +296,8 @@ def write_index(folder: Path, summaries: Sequence[Summary], skipped: Mapping[str
         counts = [sum(v) for v in zip(*(counts_of(s) for s in some), strict=True)]
         # A study without published numbers has no counts.
         cells = [str(n) for n in counts] if any(counts) else ["–"] * len(counts)
-        claims = f"{sum(s.holding for s in some)} of {sum(s.claims for s in some)}"
+        stated = sum(s.claims for s in some)
+        claims = f"{sum(s.holding for s in some)} of {stated}" if stated else "–"
         cells = [*(cells if printed else []), claims, _duration(sum(s.seconds for s in some))]
         return f"| {name} | " + " | ".join(cells) + " |"
 
