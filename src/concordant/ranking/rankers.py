@@ -223,8 +223,8 @@ class PairTies(Ranker):
     -----
     An evaluation costs O(N²) for an instance of N items, in addition to O(N F) for F features.
 
-    The gradients follow from the probabilities above. Those that Truyen, Phung and Venkatesh (arXiv:1009.1690) print for
-    a win have a misprint in the term of the losing item, in both models.
+    The gradients follow from the probabilities above. Those that Truyen, Phung and Venkatesh (arXiv:1009.1690) print
+    for a win have a misprint in the term of the losing item, in both models.
 
     References
     ----------
