@@ -44,6 +44,7 @@ _WHERE = {
     "base.fuse": ("fuse",),
     "base.checks": ("check_method",),
     "base.groups": ("GroupComparison", "compare_groups"),
+    "base.model_comparison": ("ModelComparison", "compare_models"),
     "inference.experts": ("describe_experts",),
     "inference.quasi_variances": ("QuasiVariances", "quasi_variances"),
     "base.saving": ("load",),

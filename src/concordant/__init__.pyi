@@ -54,6 +54,8 @@ from concordant.base.contract import Tags as Tags
 from concordant.base.fuse import fuse as fuse
 from concordant.base.groups import GroupComparison as GroupComparison
 from concordant.base.groups import compare_groups as compare_groups
+from concordant.base.model_comparison import ModelComparison as ModelComparison
+from concordant.base.model_comparison import compare_models as compare_models
 from concordant.base.registry import METHODS as METHODS
 from concordant.base.registry import aggregate as aggregate
 from concordant.base.registry import methods as methods

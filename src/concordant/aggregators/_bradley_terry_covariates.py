@@ -29,6 +29,7 @@ __all__ = [
     "FeatureBasis",
     "basis_of",
     "check_saved",
+    "check_saved_map",
     "coefficient_covariance",
     "dependent_features",
     "described_scores",
@@ -52,6 +53,8 @@ class CovariateFit(NamedTuple):
         The scores of the items described.
     design : float64[S, r]
         The rows of the basis for the slots of the outcomes.
+    to_features : float64[f, r]
+        The coefficients of the features for each column of the basis.
     solution : Solution
         The estimate; its information is that of the coefficients of the basis, then of the shared parameters.
     """
@@ -60,6 +63,7 @@ class CovariateFit(NamedTuple):
     basis: Floats
     scores: Floats
     design: Floats
+    to_features: Floats
     solution: Solution
 
 
@@ -72,7 +76,9 @@ def fit(
     known = basis_of(features, outcomes.slots, "BradleyTerry", warn)
     design = known.basis[known.rows]
     b, solution = solve_linear(outcomes.pairs, design, prior, start, **options)
-    return CovariateFit(known.coefficients(features, b), known.basis, known.basis @ b, design, solution)
+    return CovariateFit(
+        known.coefficients(features, b), known.basis, known.basis @ b, design, known.to_features, solution
+    )
 
 
 class FeatureBasis(NamedTuple):
@@ -122,14 +128,14 @@ def coefficient_covariance(
     clustered: bool,
     warn: Warn,
 ) -> Floats:
-    """Return the covariance of the coefficients of the basis, the shared parameters being estimated with them.
+    """Return the covariance of the coefficients of the basis, then of the shared parameters estimated with them.
 
     It is NaN where it is to be clustered by expert and no instance has two experts.
     """
     inverse = np.asarray(np.linalg.pinv(fitted.solution.information, hermitian=True), dtype=np.float64)
     design, f = fitted.design, fitted.design.shape[1]
     if not clustered:
-        return inverse[:f, :f]
+        return inverse
     meat = np.zeros(inverse.shape)
     for n, own in outcomes.observed_instances():
         m = own.stop - own.start
@@ -138,11 +144,12 @@ def coefficient_covariance(
             meat += cluster_meat(np.concatenate([gradients[:, :m] @ design[own], gradients[:, m:]], axis=1), weight)
     if not meat.any():
         warn("no intervals: fewer than two experts compare items in any instance.", UncertaintyWarning)
-        return np.full((f, f), np.nan)
+        return np.full(inverse.shape, np.nan)
     # The prior is on the scores, so its share of the variance goes through the features.
     precision = np.repeat(prior * outcomes.calibration, outcomes.slots.sizes)
     meat[:f, :f] += design.T @ (precision[:, None] * design)
-    return (inverse @ meat @ inverse)[:f, :f]
+    out: Floats = inverse @ meat @ inverse
+    return out
 
 
 def score_covariances(slots: Slots, design: Floats, covariance: Floats) -> list[ScoreCovariance | str]:
@@ -167,6 +174,13 @@ def check_saved(saved: dict[str, list[Any]], basis: Floats, scores: Floats) -> N
     """Raise DataError where the basis and the scores of a saved model are not one row for each item described."""
     if not len(basis) == len(scores) == len(saved["items"]) == sum(saved["sizes"]):
         raise DataError("the scores of features are not one for each item.")
+
+
+def check_saved_map(coefficients: dict[str, float], basis: Floats, to_features: Floats, covariance: Floats) -> None:
+    """Raise DataError where the map from the basis of a saved model to its features does not fit them."""
+    r = basis.shape[1] if basis.ndim == 2 else -1
+    if to_features.shape != (len(coefficients), r) or len(covariance) < r:
+        raise DataError("the coefficients are not one for each feature.")
 
 
 def described_scores(slots: Slots, saved: dict[str, list[Any]], scores: Floats) -> tuple[Ints, Floats]:

@@ -122,16 +122,27 @@ class PenalisedLikelihood:
         """Return the objective and its derivatives."""
         gain, loss, diagonal = np.empty(self.size), np.empty(self.size), np.empty(self.size)
         value = self._log_likelihood(score - score.max(initial=-np.inf), gain, loss, diagonal)
+        value += self.log_prior(score)
         if self.gamma is not None:
             more, rate = self.gamma
             worth = rate * np.exp(score)
-            value += more * float(score.sum()) - float(worth.sum())
             gain, loss, diagonal = gain + more, loss + worth, diagonal + worth
             return _LikelihoodDerivatives(value, gain - loss, diagonal, gain, loss)
-        value -= 0.5 * self.precision * _dot(score, score)
         return _LikelihoodDerivatives(
             value, gain - loss - self.precision * score, diagonal + self.precision, gain, loss
         )
+
+    def log_prior(self, score: Floats) -> float:
+        """Return the logarithm of the prior density of the scores, without its constant."""
+        if self.gamma is None:
+            return -0.5 * self.precision * _dot(score, score)
+        more, rate = self.gamma
+        return more * float(score.sum()) - rate * float(np.exp(score).sum())
+
+    @property
+    def n_choices(self) -> float:
+        """The number of choices, with weights."""
+        return self.scale * self.size if self.size else 0.0
 
     def _log_likelihood(self, x: Floats, gain: Floats, loss: Floats, diagonal: Floats) -> float:
         """Return the log-likelihood at scores with maximum 0, and write its derivatives."""

@@ -20,6 +20,7 @@ from concordant.aggregators import _bradley_terry_identifiability as identifiabi
 from concordant.aggregators import _bradley_terry_intervals as intervals
 from concordant.aggregators import _bradley_terry_judges as judges
 from concordant.aggregators import _bradley_terry_shared as shared
+from concordant.aggregators import _bradley_terry_summary as summaries
 from concordant.aggregators._anchors import ANCHOR, anchor_slots, gauge_of, relative_to_anchor
 from concordant.aggregators._pairwise_outcomes import ComparisonOutcomes, ListOutcomes, PairwiseOutcomes, has_ties
 from concordant.arrays import Bools, Floats, Ints
@@ -43,6 +44,7 @@ from concordant.errors import (
 )
 from concordant.execution import Shards
 from concordant.execution.blocks import Blocks, shards_of
+from concordant.inference.likelihood import free_scores
 from concordant.inference.uncertainty import ScoreCovariance, is_covariance, with_intervals
 from concordant.kernels.pairwise_wins import pair_room
 from concordant.learning.checkpoints import StepCheckpoint
@@ -52,6 +54,7 @@ if TYPE_CHECKING:
     from concordant.aggregators._bradley_terry_fit import Solution
     from concordant.data.features import Features
     from concordant.data.labels import Labels
+    from concordant.inference.summary import ModelReport
     from concordant.kernels.bradley_terry import Shared
 
 __all__ = ["BradleyTerry"]
@@ -227,6 +230,7 @@ class BradleyTerry(Aggregator):
     feature_slots_: Annotated[dict[str, list[Any]], Within(least=0)]
     feature_basis_: Annotated[Floats, IN_DATA_UNITS]
     feature_scores_: Annotated[Floats, IN_DATA_UNITS]
+    feature_map_: Annotated[Floats, IN_DATA_UNITS]
 
     def __init__(
         self,
@@ -373,7 +377,11 @@ class BradleyTerry(Aggregator):
         if "ties_" not in state:
             return
         needed = {"tie_", "side_", "shared_covariance_"} | ({"adherence_", "scale_"} if self.reliability else set())
-        needed |= {n for n in ("feature_slots_", "feature_basis_", "feature_scores_") if "coefficients_" in state}
+        needed |= {
+            n
+            for n in ("feature_slots_", "feature_basis_", "feature_scores_", "feature_map_")
+            if "coefficients_" in state
+        }
         missing = sorted(needed - state.keys())
         if self.reliability:
             details = getattr(self, "expert_details_", {})
@@ -392,6 +400,7 @@ class BradleyTerry(Aggregator):
             raise DataError("the covariance of what is shared is none.")
         if "coefficients_" in state:
             covariates.check_saved(self.feature_slots_, self.feature_basis_, self.feature_scores_)
+            covariates.check_saved_map(self.coefficients_, self.feature_basis_, self.feature_map_, table)
 
     # Fit.
 
@@ -468,6 +477,7 @@ class BradleyTerry(Aggregator):
         windows = outcomes.windows()
         fixed = self._shared_parameters()
         ties = fixed.model != PLAIN
+        likelihood: dict[int, summaries.LikelihoodPart] = {}
         # Without a prior, lists are checked window by window: the check needs all pair counts.
         check_all = not outcomes.derived or self._shrinks or self.optimizer == "gd"
         if check_all:
@@ -486,6 +496,7 @@ class BradleyTerry(Aggregator):
                 # Windows are solved side by side; a checkpoint is for one large instance.
                 how["checkpoint"] = checkpoint if len(windows) == 1 else NO_CHECKPOINT
                 solution = _bradley_terry_fit.solve(own.statistics, prior, fixed, **how)
+            likelihood[k] = self._likelihood_part(own, solution, prior)
             if len(windows) > 1:
                 # There are windows because not all pair counts fit in memory; they are counted again when needed.
                 vars(own).pop("pairs", None)
@@ -493,7 +504,15 @@ class BradleyTerry(Aggregator):
 
         solved = execution.map_instances(work, len(windows)) if len(windows) > 1 else [work(0)]
         self._record(solved)
+        parts = [likelihood[k] for k in range(len(windows))]
+        summaries.record(self.fit_info_, parts, free_scores(outcomes.slots))
         return _WindowedScores(windows, np.concatenate([s.score for s in solved]), jointly=False)
+
+    def _likelihood_part(
+        self, outcomes: PairwiseOutcomes, solution: Solution, prior: Floats
+    ) -> summaries.LikelihoodPart:
+        maximum = not self._shrinks and self.optimizer == "newton"
+        return summaries.LikelihoodPart.of(outcomes, solution.score, solution.objective, prior, maximum=maximum)
 
     def _record(self, solved: list[Solution]) -> None:
         """Write how the fit went to `fit_info_`, and warn where it did not converge."""
@@ -568,6 +587,8 @@ class BradleyTerry(Aggregator):
             )
         if outcomes is None:
             return None
+        part = self._likelihood_part(outcomes, solved, outcomes.prior_precision(self._prior_setting))
+        summaries.record(self.fit_info_, [part], free_scores(outcomes.slots) + len(learned))
         # Pairs that were not counted for the fit are counted window by window for intervals.
         windows = [outcomes] if "pairs" in vars(outcomes) else outcomes.windows()
         return _WindowedScores(windows, solved.score, jointly=len(preferences.instances) == 1 and len(learned) > 0)
@@ -596,7 +617,10 @@ class BradleyTerry(Aggregator):
         diverged = identifiability.diverged_linear(fitted.solution, n_outcomes, ties=self.ties_ != "none")
         self._keep_shared(fitted.solution, diverged and n_outcomes > 0, _items(outcomes))
         self._record([fitted.solution])
+        part = self._likelihood_part(outcomes, fitted.solution, prior)
+        summaries.record(self.fit_info_, [part], fitted.basis.shape[1] + len(learned))
         self.coefficients_ = fitted.coefficients
+        self.feature_map_ = fitted.to_features
         self.feature_slots_ = covariates.slots_to_save(features.slots)
         self.feature_basis_ = fitted.basis
         self.feature_scores_ = fitted.scores
@@ -609,6 +633,14 @@ class BradleyTerry(Aggregator):
             clustered=self._interval_kind(outcomes.has_experts) == "sandwich",
             warn=self._warn,
         )
+
+    # Summary.
+
+    def _model_report(self) -> ModelReport:
+        return summaries.report(self)
+
+    def _parameter_covariance(self) -> tuple[list[str], Floats] | None:
+        return summaries.parameter_covariance(self)
 
     # Fit of the reliability of experts.
 
@@ -725,7 +757,8 @@ class BradleyTerry(Aggregator):
         kind = self._affordable_kind(slots, self._interval_kind(has_experts), all_or_none=True)
         if kind == "none" or np.isnan(self.shared_covariance_).any():
             return self._gauged(slots, score, anchors)
-        covariances = covariates.score_covariances(slots, self.feature_basis_[rows], self.shared_covariance_)
+        basis, r = self.feature_basis_[rows], self.feature_basis_.shape[1]
+        covariances = covariates.score_covariances(slots, basis, self.shared_covariance_[:r, :r])
         return self._gauged(slots, score, anchors, covariances, self._interval_method(kind, has_experts))
 
     def _consensus_given_judges(

@@ -52,6 +52,7 @@ from concordant.errors import (
 from concordant.execution import Shards, map_instances, report_progress, threads, without_progress
 from concordant.execution.blocks import Blocks, shards_of
 from concordant.inference.experts import check_known
+from concordant.inference.summary import Estimates, ModelReport
 from concordant.kernels import kemeny, mallows
 from concordant.learning.checkpoints import StepCheckpoint
 from concordant.learning.resumable import Checkpointer, State, join_states, split_states
@@ -256,13 +257,33 @@ class Mallows(Aggregator):
             info.converged = centre.fit_info_.converged
             info.warnings += centre.fit_info_.warnings
             energy = sum(float(t) * cost[pool.name] for pool, t in zip(pools, theta, strict=True))
-            info.objective = energy - (distances.log_normaliser(theta) or 0.0)
+            normaliser = distances.log_normaliser(theta)
+            info.objective = energy - (normaliser or 0.0)
+            info.log_likelihood = None if normaliser is None else info.objective
+            info.n_parameters = 0 if self.dispersion is not None else len(pools)
+            info.n_observations = float(distances.weight.sum())
         self._warn_fit(p, pools, theta)
         places = [
             _expected_places(place[pool.slot], mallows.mean_positions(float(t), pool.n))
             for pool, t in zip(pools, theta, strict=True)
         ]
         return Consensus.from_codes(p.slots, _scores(p, pools, places))
+
+    def _model_report(self) -> ModelReport | None:
+        if "dispersion_" not in self.__dict__:
+            return None
+        names = list(self.dispersion_)
+        values, errors = (np.array([d[q] for q in names]) for d in (self.dispersion_, self.dispersion_stderr_))
+        return ModelReport(
+            [Estimates("dispersion", ["θ"] * len(names), values, errors, names)],
+            "The centre is a ranking, which AIC and BIC cannot count as a parameter.",
+            "list",
+            [
+                "The centre has no standard error: θ takes it as known, and every list as independent. The parameters "
+                "counted are the θ",
+                "Scores are minus expected positions, and have no standard errors",
+            ],
+        )
 
     def _theta_stderr(self, distances: ExpectedDistances, theta: Floats) -> Floats:
         """Return the standard error of every θ from the observed information, NaN for those given or at a bound."""
@@ -878,6 +899,9 @@ class ExtendedMallows(Aggregator):
                 report_progress(len(at.trace), self.max_iter)
         info.n_iter, info.trace, info.converged = len(at.trace), at.trace, at.converged
         info.gradient_norm, info.objective = at.norm, at.objective
+        own = np.where(distances.fixed, 0.0, distances.weight_sum)
+        info.log_likelihood, info.n_parameters = at.objective, int((own > 0).sum())
+        info.n_observations = float(own.sum())
         if sampled:
             self.chain_ = {"steps": at.sweeps, "gap": at.gap, "moved": at.move_rate}
         self._warn_fit(e_step, at.theta, experts, at.chains_agree)
@@ -1023,6 +1047,27 @@ class ExtendedMallows(Aggregator):
             by_name = {pool.name: one.r_hat for pool, one in zip(pools, inferred, strict=True) if one.sweeps}
             self.chain_ |= {"inference_steps": steps, "r_hat": by_name}
         return Consensus.from_codes(p.slots, _scores(p, pools, [one.place for one in inferred]))
+
+    def _model_report(self) -> ModelReport:
+        unknown = np.full(len(self.theta_), np.nan)
+        why = ""
+        if self.prior or self.ranking_prior:
+            why = "The estimates have a prior, and do not maximise the likelihood. Fit with prior=0."
+        elif self.fit_info_.log_likelihood is None:
+            why = (
+                "Its sums over rankings are sampled, or the lists are cut. It is known for instances of few items "
+                "(e_step='exact', k=None)."
+            )
+        return ModelReport(
+            [Estimates("dispersion", self.experts_, self.theta_, unknown)],
+            why,
+            "list",
+            [
+                "θ of every expert (below 0) has no standard error, and neither have the scores, which are minus mean "
+                "positions",
+                "The true ranking of an instance is averaged over, not estimated; EM stops within tol of the maximum",
+            ],
+        )
 
     def _codes(self, preferences: Preferences) -> Codes:
         """Return the number of every expert among those learned, −1 for unknown ones; or raise."""

@@ -38,6 +38,8 @@ from concordant.errors import (
 from concordant.execution import InMemory, Shards, map_instances, report_progress
 from concordant.execution.blocks import Blocks
 from concordant.inference.experts import learned_adherence
+from concordant.inference.likelihood import free_scores
+from concordant.inference.summary import Estimates, ModelReport, score_estimates
 from concordant.inference.uncertainty import (
     Clusters,
     ScoreCovariance,
@@ -483,6 +485,11 @@ class MPM(Aggregator):
         answer = self._with_intervals(counts, groups, solution)
         if known is not None:
             self._record(self.fit_info_, solution)
+            if not self.variances and not solution.separated.any():
+                # Values are means over the preferences of an instance.
+                self.fit_info_.log_likelihood = float(solution.values[solution.finite] @ groups.total[solution.finite])
+                self.fit_info_.n_parameters = free_scores(counts.votes.slots)
+                self.fit_info_.n_observations = float(groups.total.sum())
             self.fit_info_.uncertainty = answer.interval_method
             if solution.beta is not None:
                 self.variance_ = np.exp(solution.beta)
@@ -648,6 +655,27 @@ class MPM(Aggregator):
             known=n_informative,
             warn=self._warn,
         )
+
+    def _model_report(self) -> ModelReport:
+        blocks, info = [score_estimates(self.consensus_)], self.fit_info_
+        notes = ["Observations are draws from all ordered pairs of an instance: not comparable with Bradley-Terry"]
+        learned = self.adherence_used_ != "none"
+        if "adherence_" in self.__dict__:
+            unknown = np.full(len(self.adherence_), np.nan)
+            blocks.append(Estimates("adherence", self.experts_, self.adherence_, unknown))
+            notes.append("The adherence of experts has no standard errors; those of the scores take it as known")
+        why = ""
+        if self.variances:
+            why = "The variances have a prior, and no standard errors: see variance_."
+        elif learned:
+            why = "The adherence is not estimated by the likelihood of all preferences. Fit with adherence='none'."
+        elif self.optimizer == "gd":
+            why = "optimizer='gd' stops before the maximum."
+        elif info.log_likelihood is None:
+            why = "Some instances have no finite estimate, or the data are in blocks."
+        elif info.n_lists is not None:
+            why = "The preferences of a list are not independent."
+        return ModelReport(blocks, why, "preference", notes)
 
     def _interval_kind(self, named: bool) -> str | None:
         """Return the kind of intervals, None for none."""

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from concordant.aggregators import _bradley_terry_covariates as covariates
+from concordant.aggregators import _plackett_luce_summary as summaries
 from concordant.aggregators._anchors import ANCHOR, anchor_slots, gauge_of, relative_to_anchor
 from concordant.aggregators._mle_existence import disconnected_instances, explain_disconnected, others_alike
 from concordant.aggregators._plackett_luce_adherence import AdherenceLearner, PlackettLuceBlock
@@ -52,6 +53,7 @@ from concordant.errors import (
 from concordant.execution import InMemory, Shards, report_progress, without_progress
 from concordant.execution.blocks import Blocks, shards_of
 from concordant.inference.experts import learned_adherence
+from concordant.inference.likelihood import free_scores
 from concordant.inference.uncertainty import (
     WEAK_PRIOR,
     Clusters,
@@ -73,6 +75,7 @@ if TYPE_CHECKING:
     from concordant.aggregators._plackett_luce_fit import Optimum, PenalisedLikelihood
     from concordant.aggregators._plackett_luce_ties import ChoiceCounts, TieBlock, TieFit, TieParameters
     from concordant.data.features import Features
+    from concordant.inference.summary import ModelReport
     from concordant.kernels.plackett_luce import Rankings
 
 __all__ = ["PlackettLuce"]
@@ -264,6 +267,7 @@ class PlackettLuce(Aggregator):
     feature_slots_: Annotated[dict[str, list[Any]], Within(least=0)]
     feature_basis_: Annotated[Floats, IN_DATA_UNITS]
     feature_scores_: Annotated[Floats, IN_DATA_UNITS]
+    feature_map_: Annotated[Floats, IN_DATA_UNITS]
 
     def _check_state(self) -> None:
         """Raise where only a part of the learned state is there, or one does not fit another."""
@@ -282,7 +286,8 @@ class PlackettLuce(Aggregator):
         if "coefficients_" in state:
             covariates.check_saved(self.feature_slots_, self.feature_basis_, self.feature_scores_)
             table = self.coefficient_covariance_
-            if table.shape != (self.feature_basis_.shape[1],) * 2:
+            covariates.check_saved_map(self.coefficients_, self.feature_basis_, self.feature_map_, table)
+            if table.shape != (self.feature_basis_.shape[1] + len(state.get("tie_", ())),) * 2:
                 raise DataError("the covariance of the coefficients is not one row for each.")
             if not np.isnan(table).all() and not is_covariance(table):
                 raise DataError("the covariance of the coefficients is none.")
@@ -353,10 +358,21 @@ class PlackettLuce(Aggregator):
             estimate = self._learn_adherence(preferences, checkpoint)
         elif not isinstance(preferences, Blocks):
             estimate = self._estimate(_RankingData.of(preferences, self), checkpoint)
-        how = None if estimate is None else self._interval_kind(estimate.data.slots)
+        if estimate is None:
+            return None
+        n_parameters = free_scores(estimate.data.slots) + len(self.__dict__.get("tie_", ()))
+        scores = [f.score for f in estimate.optima]
+        summaries.record(self.fit_info_, estimate.models, scores, estimate.value, n_parameters)
+        how = self._interval_kind(estimate.data.slots)
         if how is not None:
             self._interval_method(how)
         return estimate
+
+    def _model_report(self) -> ModelReport:
+        return summaries.report(self)
+
+    def _parameter_covariance(self) -> tuple[list[str], Floats] | None:
+        return summaries.parameter_covariance(self)
 
     def _consensus(self, preferences: Any, known: _FittedModels | None = None) -> Consensus:
         if "feature_scores_" in self.__dict__:
@@ -630,12 +646,15 @@ class PlackettLuce(Aggregator):
         self.feature_slots_ = covariates.slots_to_save(features.slots)
         self.feature_basis_ = known.basis
         self.feature_scores_ = known.basis @ fitted.coefficients
+        self.feature_map_ = known.to_features
+        own_scores = [d @ fitted.coefficients for d in fitted.designs]
+        summaries.record(info, fitted.models, own_scores, fitted.value, len(fitted.information))
         how = "information" if self.uncertainty == "information" else "sandwich"
         table = linear.covariance(fitted, clustered=how == "sandwich" and self.uncertainty != "none")
         r = known.basis.shape[1]
         if np.isnan(table).any():
             self._warn("no intervals: fewer than two experts compare items in any instance.", UncertaintyWarning)
-        self.coefficient_covariance_ = table[:r, :r]
+        self.coefficient_covariance_ = table
         if ties is not None:
             self.tie_sizes_, self.tie_ = fitted.ties.sizes[1:], fitted.ties.delta
             self.tie_covariance_ = linear.covariance(fitted, clustered=False)[r:, r:]
@@ -652,7 +671,8 @@ class PlackettLuce(Aggregator):
         how = self._interval_kind(slots)
         if how is None or np.isnan(self.coefficient_covariance_).any():
             return self._gauged(slots, score, anchors)
-        spreads = covariates.score_covariances(slots, self.feature_basis_[rows], self.coefficient_covariance_)
+        basis, r = self.feature_basis_[rows], self.feature_basis_.shape[1]
+        spreads = covariates.score_covariances(slots, basis, self.coefficient_covariance_[:r, :r])
         return self._gauged(slots, score, anchors, [c for c in spreads if not isinstance(c, str)], how)
 
     # Adherence.
@@ -851,7 +871,10 @@ class PlackettLuce(Aggregator):
 _LEARNED_TOGETHER = (
     ("adherence_", "training_instances_"),
     ("tie_sizes_", "tie_", "tie_covariance_"),
-    ("coefficients_", "coefficient_covariance_", "feature_slots_", "feature_basis_", "feature_scores_"),
+    (
+        *("coefficients_", "coefficient_covariance_"),
+        *("feature_slots_", "feature_basis_", "feature_scores_", "feature_map_"),
+    ),
 )
 
 

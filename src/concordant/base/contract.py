@@ -22,6 +22,7 @@ from concordant.base.registry import METHODS
 from concordant.base.weights import usable_weights
 from concordant.data.comparisons import Comparisons
 from concordant.data.consensus import Consensus, rank_scores
+from concordant.data.container import labelled_table
 from concordant.data.features import Features
 from concordant.data.index import Slots
 from concordant.data.preferences import Preferences
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
 
     from concordant.data.explanation import Explanation
     from concordant.data.labels import Labels
+    from concordant.inference.summary import ModelReport, Summary
 
 __all__ = ["Aggregator", "FitInfo", "Tags"]
 
@@ -123,9 +125,32 @@ class FitInfo:
 
     Attributes
     ----------
-    n_iter, converged, objective, gradient_norm, trace
-        Of the iteration, where there is one; the gradient is that of the objective, in the scale the method's page
-        states.
+    n_iter : int
+        Steps of the iteration.
+    converged : bool
+        Whether it converged to the tolerance; true without an iteration.
+    objective : float or None
+        What was maximised, at the end: for a model with a prior the penalised log-likelihood. The method's page says
+        which; None where nothing is maximised.
+    gradient_norm : float or None
+        The largest component of its gradient, in the unit that the method's page states.
+    trace : list of float
+        The objective, or the largest change, after every step, where steps are counted over all instances.
+    log_likelihood : float or None
+        The log-likelihood at the estimates, without the prior and without constants (see `summary`); None for methods
+        without one, and where it is not computed.
+    log_multinomials : float or None
+        What the binomial (with ties, multinomial) coefficients of the counts of pairs add to it; None where there are
+        none.
+    n_parameters : int or None
+        The number of free parameters of the likelihood.
+    n_observations : float or None
+        The number of observations: outcomes of pairs, or choices of lists, with weights.
+    n_experts, n_lists : int or None
+        The numbers of experts and of lists that a likelihood is of; None where experts are not named, or for
+        comparisons, which are no lists.
+    data_digest : str
+        Identifies the data of a likelihood, for `compare_models`; empty for blocks and without a likelihood.
     seconds : float
         How long `fit` took.
     warnings : list of str
@@ -151,6 +176,13 @@ class FitInfo:
     objective: float | None = None
     gradient_norm: float | None = None
     trace: list[float] = field(default_factory=list)
+    log_likelihood: float | None = None
+    log_multinomials: float | None = None
+    n_parameters: int | None = None
+    n_observations: float | None = None
+    n_experts: int | None = None
+    n_lists: int | None = None
+    data_digest: str = ""
     seconds: float = 0.0
     warnings: list[str] = field(default_factory=list)
     uncertainty: str | None = None
@@ -383,6 +415,98 @@ class Aggregator:
         self._warn_of_shift(votes)
         return explain(votes, instance, lambda own: self._require_additive(self._contributions(own)))
 
+    def summary(self, instance: str | None = None) -> Summary:
+        """Return the estimates of `fit_predict` with standard errors, z, p and intervals, and the log-likelihood.
+
+        It prints as a table. z and p test an estimate against 0: for an item, against the reference of the scores. AIC
+        and BIC are there for maximum likelihood only (prior=0); otherwise `no_criteria` says why not.
+
+        Parameters
+        ----------
+        instance : str, optional
+            List the items of this instance only.
+
+        Examples
+        --------
+        >>> import concordant as cc
+        >>> votes = cc.Comparisons("all", None, ["a", "a", "b"], ["b", "c", "c"], [7, 8, 6], [3, 2, 4])
+        >>> model = cc.BradleyTerry(prior=0)
+        >>> _ = model.fit_predict(votes)
+        >>> model.summary()
+        BradleyTerry(prior=0): 1 instance, 3 items
+        <BLANKLINE>
+                               estimate  std. error       z       p      95% interval
+        items of instance 'all'
+          a                      0.7504      0.3378   2.222  0.0263    [0.088, 1.412]
+          b                     -0.1386      0.3108  -0.446   0.656   [-0.748, 0.471]
+          c                     -0.6118      0.3300  -1.854  0.0638   [-1.259, 0.035]
+        """
+        report = self._model_report() if "consensus_" in self.__dict__ else None
+        if type(self)._model_report is Aggregator._model_report:
+            able = [name for name in METHODS if METHODS[name]._model_report is not Aggregator._model_report]
+            raise KindError(
+                f"{type(self).__name__} has no likelihood, and so no summary. These have: {', '.join(able)}."
+            )
+        if report is None:
+            raise NotFittedError(
+                f"the summary of {type(self).__name__} is of the data it was fitted to: call fit_predict first."
+            )
+        from concordant.inference.summary import Summary
+
+        return Summary.of(report, self, instance)
+
+    def covariance(self, of: str = "scores", instance: str | None = None) -> pl.DataFrame:
+        """Return the covariance of estimates of `fit_predict` as a labelled frame.
+
+        Parameters
+        ----------
+        of : {"scores", "parameters"}
+            The scores of one instance, or what instances share: coefficients of features, side effect, and logarithms
+            of tie parameters.
+        instance : str, optional
+            Which instance, for scores; it may be left out when there is only one.
+
+        Examples
+        --------
+        >>> import concordant as cc
+        >>> votes = cc.Comparisons("all", None, ["a", "b"], ["b", "a"], [5, 2], [1, 2], [2, 1])
+        >>> model = cc.BradleyTerry(prior=0)
+        >>> _ = model.fit_predict(votes)
+        >>> model.covariance().columns, model.covariance("parameters").columns
+        (['term', 'a', 'b'], ['term', 'log ν'])
+        """
+        if of not in ("scores", "parameters"):
+            raise ParameterError.invalid("of", "covariance", "'scores' or 'parameters'", of)
+        if of == "scores" and "consensus_" in self.__dict__:
+            return self.consensus_.covariance_frame(instance)
+        known = self._parameter_covariance() if "fit_info_" in self.__dict__ else None
+        if of == "parameters" and known is not None:
+            return labelled_table(*known)
+        what = "scores" if of == "scores" else "parameters that instances share"
+        raise NotFittedError(
+            f"this {type(self).__name__} has no covariance of {what}: it is not fitted"
+            + (" by fit_predict." if of == "scores" else ", or has none.")
+        )
+
+    def _model_report(self) -> ModelReport | None:
+        """Return the estimates of a fit with a likelihood, None where a fit cannot be summarised."""
+        return None
+
+    def _parameter_covariance(self) -> tuple[list[str], Floats] | None:
+        """Return the names and the covariance of the parameters that instances share, None without any."""
+        return None
+
+    def _identify_data(self, votes: Votes | Blocks) -> None:
+        """Record which data a likelihood is of."""
+        if type(self)._model_report is Aggregator._model_report or isinstance(votes, Blocks):
+            return
+        from concordant.inference.likelihood import data_digest
+
+        self.fit_info_.data_digest = data_digest(votes)
+        named = isinstance(votes, Preferences) or votes.expert is not None
+        self.fit_info_.n_experts = votes.n_experts if named else None
+        self.fit_info_.n_lists = votes.n_lists if isinstance(votes, Preferences) else None
+
     def _require_additive(
         self, contributions: tuple[list[str], Floats, Floats] | None
     ) -> tuple[list[str], Floats, Floats]:
@@ -418,6 +542,7 @@ class Aggregator:
         started = perf_counter()
         self.fit_info_ = FitInfo()
         self._note_missing(votes)
+        self._identify_data(votes)
         with self._reraise_interrupt():
             known = None
             if self.tags.blocks or not isinstance(votes, Blocks):

@@ -9,22 +9,20 @@ import numpy as np
 
 from concordant.arrays import Bools, Ints
 from concordant.base.contract import Aggregator
+from concordant.base.model_comparison import LIKELIHOOD_METHODS, check_maximum_likelihood
 from concordant.base.params import check_params, integer, seed
 from concordant.base.registry import create
 from concordant.data.comparisons import Comparisons
 from concordant.data.consensus import Consensus
 from concordant.data.preferences import Preferences
-from concordant.errors import DataError, KindError, NoFiniteEstimateError, ParameterError, listing, quote
+from concordant.errors import DataError, NoFiniteEstimateError, ParameterError, listing, quote
 from concordant.execution import report_progress
+from concordant.inference.likelihood import chi_squared_tail
 
 if TYPE_CHECKING:
     import polars as pl
 
 __all__ = ["GroupComparison", "compare_groups"]
-
-_MODELS = ("bradley-terry", "plackett-luce")
-# Parameters whose number of estimates the test does not know, or under which there is no maximum likelihood.
-_UNFIT = {"adherence": False, "reliability": False, "optimizer": "newton"}
 
 
 class GroupComparison(NamedTuple):
@@ -140,7 +138,7 @@ def compare_groups(
         {"permutations": permutations, "random_state": random_state},
         {"permutations": integer(least=0), "random_state": seed()},
     )
-    if method in _MODELS and "prior" not in params:
+    if method in LIKELIHOOD_METHODS and "prior" not in params:
         params = {"prior": 0.0} | params
     model = create(method, **params)
     _check_method(model, preferences, permutations)
@@ -161,7 +159,7 @@ def compare_groups(
     whole, pooled = objective(np.ones(len(experts), dtype=np.bool_), "all groups together", model)
     each = {name: objective(code == g, f"group {quote(name)}", model) for g, name in enumerate(names)}
     statistic = max(2.0 * (sum(value for value, _ in each.values()) - whole), 0.0)
-    df = sum(_n_parameters(m) for _, m in each.values()) - _n_parameters(pooled)
+    df = sum(m.fit_info_.n_parameters or 0 for _, m in each.values()) - (pooled.fit_info_.n_parameters or 0)
     if permutations:
         rng, larger = np.random.default_rng(random_state), 0
         for k in range(permutations):
@@ -171,9 +169,7 @@ def compare_groups(
             report_progress(k + 1, permutations)
         p_value, test = (1 + larger) / (permutations + 1), f"permutation, {permutations} groupings"
     else:
-        from scipy.special import chdtrc
-
-        p_value, test = float(chdtrc(df, statistic)) if df > 0 else 1.0, "chi-squared"
+        p_value, test = chi_squared_tail(statistic, df), "chi-squared"
     return GroupComparison(
         statistic,
         df,
@@ -186,23 +182,10 @@ def compare_groups(
     )
 
 
-def _n_parameters(model: Aggregator) -> int:
-    """Return the number of free parameters of a fit: items less one in each instance, and what instances share."""
-    sizes = model.consensus_.slots.sizes
-    state = model.__dict__
-    shared = len(state["tie_"]) if isinstance(state.get("tie_"), np.ndarray) else 0
-    shared += int(state.get("ties_", "none") != "none") + int(getattr(model, "side_effect", False))
-    return int(np.maximum(sizes - 1, 0).sum()) + shared
-
-
 def _check_method(model: Aggregator, preferences: Preferences | Comparisons, permutations: int) -> None:
     """Raise where the test would not hold for this method."""
     owner = type(model).__name__
-    if model.name not in _MODELS:
-        raise KindError(f"compare_groups needs a likelihood: {' or '.join(_MODELS)}. Got {model.name!r}.")
-    for name, allowed in _UNFIT.items():
-        if getattr(model, name, allowed) != allowed:
-            raise ParameterError.invalid(name, f"{owner} in compare_groups", repr(allowed), getattr(model, name))
+    check_maximum_likelihood(model, "compare_groups")
     if permutations:
         return
     if getattr(model, "prior", 0) != 0:

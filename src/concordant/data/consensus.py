@@ -15,7 +15,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 import numpy as np
 
 from concordant.arrays import Codes, Floats, Ints
-from concordant.data.container import Container, as_values, counted, describe, frame_of, html_table, readonly, same
+from concordant.data.container import (
+    Container,
+    as_values,
+    counted,
+    describe,
+    frame_of,
+    html_table,
+    labelled_table,
+    readonly,
+    same,
+)
 from concordant.data.index import Slots, Texts, as_ids, freeze
 from concordant.data.labels import unique_slots
 from concordant.errors import DataError, ParameterError, quote
@@ -365,6 +375,28 @@ class Consensus(Container):
         """
         value, spread, half_width = self._difference(a, b, instance)
         return Difference(value, spread, value - half_width * spread, value + half_width * spread)
+
+    def covariance_frame(self, instance: Any = None) -> pl.DataFrame:
+        """Return the covariance of the scores of one instance: the column `term`, and one column for each item.
+
+        The instance may be left out when there is only one. DataError where the covariance is not known.
+
+        Examples
+        --------
+        >>> import concordant as cc
+        >>> c = cc.BradleyTerry().fit_predict(cc.Comparisons("q", None, ["a", "b"], ["b", "c"], [3, 4], [2, 1]))
+        >>> c.covariance_frame().columns
+        ['term', 'a', 'b', 'c']
+        """
+        n = self._instance(instance)
+        table = None if self.covariance is None else self.covariance[n]
+        if table is None:
+            raise DataError(
+                f"the covariance of the scores of instance {quote(self.instances[n])} is not known. Use a method that "
+                "gives intervals; files do not keep it."
+            )
+        own = slice(int(self.slots.offsets[n]), int(self.slots.offsets[n + 1]))
+        return labelled_table(self.items[own].tolist(), table)
 
     def _half_widths(self, slots: Any) -> Floats:
         """Return the half-widths of the intervals of these slots, in standard errors.

@@ -195,6 +195,18 @@ def frame_of(columns: dict[str, Any]) -> pl.DataFrame:
     return pl.DataFrame(series)
 
 
+def labelled_table(names: Sequence[str], table: NDArray[np.float64]) -> pl.DataFrame:
+    """Return a square table as a Polars frame: `term`, then one column for each name; NaN becomes null."""
+    import polars as pl
+
+    terms = pl.Series("term", list(names), dtype=pl.String)
+    # An item may have the name of the first column.
+    columns = [
+        pl.Series("term " if n == "term" else n, v, dtype=pl.Float64) for n, v in zip(names, table.T, strict=True)
+    ]
+    return pl.DataFrame([terms, *columns]).with_columns(pl.col(pl.Float64).fill_nan(None))
+
+
 def readonly(array: NDArray[Any] | None) -> NDArray[Any] | None:
     """Return the optional column, read-only."""
     return None if array is None else freeze(array)
