@@ -188,6 +188,7 @@ FAMILIES = {
     "models_peers": "Models compared with other libraries",
     "models_coverage": "Coverage of intervals",
     "models_prior": "Strength of the default prior",
+    "models_tests": "Tests of nested models",
     "models_bradley_terry": "Bradley-Terry",
     "models_judges": "Unreliable judges",
     "models_plackett_luce": "Plackett-Luce",
