@@ -179,8 +179,8 @@ def _nested_tests(r: dict[str, Any]) -> str:
     note = (
         f"How often `compare_models` rejects the smaller model where it holds, in percent of {r['data_sets']:,} data "
         f"sets a row; the standard error at 5 % is {error:.2f}. {r['items']} items, prior=0. In the last two rows each "
-        "expert leans to one side, by a standard normal variable on the scale of scores, and gives twelve outcomes: tests "
-        "that take outcomes as independent reject too often. Wald's test with the sandwich of the default does not. "
+        "expert leans to one side, by a standard normal variable on the scale of scores, and gives twelve outcomes: "
+        "tests that take outcomes as independent reject too often; Wald's test with the default sandwich does not. "
         "Sets without a finite estimate are left out."
     )
     head = ["model and data", "what holds", "df", "sets", "LR, 5 %", "LR, 1 %", "Wald, 5 %", "Wald, 1 %"]
