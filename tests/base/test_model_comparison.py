@@ -137,6 +137,11 @@ def test_models_that_are_not_nested_have_aic_only() -> None:
         assert why in test.why_not
         assert why in repr(found)
         assert found.to_frame()["delta_aic"].min() == 0
+    # The next larger model that contains one is not its neighbour.
+    skipped = cc.compare_models(y, both, free, names=["y", "yz", "free"])
+    assert [(t.smaller, t.larger) for t in skipped.tests] == [("y", "yz"), ("yz", "free")]
+    skipped = cc.compare_models(x, both, free, names=["x", "yz", "free"])
+    assert [(t.smaller, t.larger) for t in skipped.tests] == [("x", "free"), ("yz", "free")]
     # Loaded models have no scores to test, and keep the likelihood ratio.
     assert "no Wald test" in repr(cc.compare_models(x, fitted(votes, uncertainty="none")))
 

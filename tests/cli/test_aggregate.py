@@ -506,3 +506,18 @@ def test_a_declaration_is_converted_with_the_data(files: Path, tmp_path: Path, i
         invoke("convert", files / "runs", "-o", table, *given)
         found = json.loads(invoke("aggregate", table, "-m", "copeland", "--json").stdout)
         assert found["fit_info"]["missing"] == told
+
+
+def test_summary_prints_what_the_library_prints(files: Path, invoke: Invoke) -> None:
+    asked = ("aggregate", files / "votes.csv", "-m", "bradley-terry", "-p", "prior=0.5", "--summary")
+    model = cc.BradleyTerry(prior=0.5)
+    model.fit_predict(cc.read_comparisons(files / "votes.csv"))
+    assert invoke(*asked).stdout == f"{model.summary()!r}\n"
+    content = json.loads(invoke(*asked, "--json").stdout)
+    frame = model.summary().to_frame()
+    assert [row["estimate"] for row in content["results"]["rows"]] == frame["estimate"].to_list()
+    assert content["results"]["log_likelihood"] == content["fit_info"]["log_likelihood"]
+    assert "RRF has no likelihood" in invoke("aggregate", files / "runs", "--summary", code=1).stderr
+    assert "cannot be given with -o" in invoke(*asked, "-o", files / "out.csv", code=2).stderr
+    two = invoke("aggregate", files / "runs", "-m", "plackett-luce", "--summary", "-i", "q1", "-i", "q2").stdout
+    assert [two.count(f"items of instance '{q}'") for q in ("q1", "q2", "q3")] == [1, 1, 0]

@@ -441,12 +441,8 @@ class Aggregator:
           b                     -0.1386      0.3108  -0.446   0.656   [-0.748, 0.471]
           c                     -0.6118      0.3300  -1.854  0.0638   [-1.259, 0.035]
         """
+        self.check_summary()
         report = self._model_report() if "consensus_" in self.__dict__ else None
-        if type(self)._model_report is Aggregator._model_report:
-            able = [name for name in METHODS if METHODS[name]._model_report is not Aggregator._model_report]
-            raise KindError(
-                f"{type(self).__name__} has no likelihood, and so no summary. These have: {', '.join(able)}."
-            )
         if report is None:
             raise NotFittedError(
                 f"the summary of {type(self).__name__} is of the data it was fitted to: call fit_predict first."
@@ -454,6 +450,14 @@ class Aggregator:
         from concordant.inference.summary import Summary
 
         return Summary.of(report, self, instance)
+
+    def check_summary(self) -> None:
+        """Raise KindError where the method has no likelihood, and so no summary."""
+        if type(self)._model_report is Aggregator._model_report:
+            able = [name for name in METHODS if METHODS[name]._model_report is not Aggregator._model_report]
+            raise KindError(
+                f"{type(self).__name__} has no likelihood, and so no summary. These have: {', '.join(able)}."
+            )
 
     def covariance(self, of: str = "scores", instance: str | None = None) -> pl.DataFrame:
         """Return the covariance of estimates of `fit_predict` as a labelled frame.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -73,7 +72,7 @@ class _Line(NamedTuple):
 
 @dataclass(frozen=True, repr=False)
 class ModelComparison:
-    """Models fitted to the same data, from the fewest parameters to the most, and tests of neighbours.
+    """Models fitted to the same data, from the fewest parameters to the most, and tests of those that are nested.
 
     Attributes
     ----------
@@ -81,7 +80,8 @@ class ModelComparison:
         For each model: its name, log_likelihood, n_parameters, aic, bic, delta_aic (above the smallest) and weight
         (Akaike's: exp(−delta_aic / 2) over their sum).
     tests : tuple of NestedTest
-        Each model against the next larger one.
+        Each model but the last, against the next larger one that contains it; against its neighbour, with `why_not`,
+        where none does.
     """
 
     models: tuple[_Line, ...]
@@ -139,11 +139,11 @@ def _told(test: NestedTest) -> str:
 
 
 def compare_models(*models: Aggregator, names: list[str] | None = None) -> ModelComparison:
-    """Compare maximum-likelihood fits to the same data: an AIC table, and tests of nested neighbours.
+    """Compare maximum-likelihood fits to the same data: an AIC table, and tests of nested models.
 
     Models are sorted by their number of parameters, and each is tested against the next larger one that contains it:
-    without and with a side effect, with fewer and more features, scores from features and free scores. Neighbours that
-    are not nested are compared by AIC only.
+    without and with a side effect, with fewer and more features, scores from features and free scores. Models that are
+    not nested are compared by AIC only.
 
     Parameters
     ----------
@@ -189,7 +189,11 @@ def compare_models(*models: Aggregator, names: list[str] | None = None) -> Model
             raise DataError(f"{quote(called[0])} and {quote(name)} cannot be compared: {why}")
     order = sorted(range(len(models)), key=lambda k: models[k].fit_info_.n_parameters or 0)
     lines = _lines([(called[k], models[k]) for k in order])
-    tests = [_test((called[a], models[a]), (called[b], models[b])) for a, b in pairwise(order)]
+    named = [(called[k], models[k]) for k in order]
+    tests = []
+    for k, one in enumerate(named[:-1]):
+        larger = [_test(one, other) for other in named[k + 1 :]]
+        tests.append(next((test for test in larger if test.statistic is not None), larger[0]))
     return ModelComparison(tuple(lines), tuple(tests))
 
 

@@ -101,6 +101,13 @@ def command(
             help="Print N rows of each instance; 0 prints all rows of all instances.",
         ),
     ] = None,
+    summary: Annotated[
+        bool,
+        typer.Option(
+            "--summary",
+            help="Print estimates with standard errors and tests, log-likelihood and AIC, not a leaderboard.",
+        ),
+    ] = False,
     *,
     reading: Reading,
     checkpoint: Annotated[
@@ -118,6 +125,11 @@ def command(
     settings, trust = parse_params(params), parse_weights(weights)
     if model is not None:
         _check_model_usage(method, settings)
+    if summary and (output is not None or model is not None):
+        other = (
+            "--model, whose summary is of the data it was fitted to" if model is not None else "-o; print both in turn"
+        )
+        raise typer.BadParameter(f"cannot be given with {other}.", param_hint="--summary")
     asked = {"inputs": inputs, "method": method or ("rrf" if model is None else None), "model": model, "output": output}
     asked |= {"features": features} if features else {}
     with common.session("aggregate", asked) as session:
@@ -128,6 +140,8 @@ def command(
         written = _destination(session, output, "--output")
         experts_table = _destination(session, experts_out, "--experts-out")
         _check_method(chosen, params, trust, model)
+        if summary:
+            chosen.check_summary()
         session.params |= {"method": chosen.name, "params": chosen.get_params(), "weights": trust}
         needs_experts = bool(trust) or experts_table is not None or features is not None
         needs_all = written is None or experts_table is not None or features is not None or instance is not None
@@ -157,8 +171,18 @@ def command(
         if written is not None:
             consensus = consensus if instance is None else consensus[instance]
             _write(session, consensus, written, form.named(written, found), chosen.name)
+        elif summary:
+            _summarise(session, chosen, instance)
         else:
             leaderboard(session, consensus, votes, chosen=instance, rows=rows if top is None else top)
+
+
+def _summarise(session: Session, method: Aggregator, instances: list[str] | None) -> None:
+    """Print the summary of a fit, of all instances or of those that were asked for."""
+    found = [method.summary()] if instances is None else [method.summary(name) for name in instances]
+    each = [one.to_dict() for one in found]
+    session.results = each[0] if len(each) == 1 else each
+    session.say("\n\n".join(map(repr, found)), lines=True)
 
 
 @dataclass(frozen=True)

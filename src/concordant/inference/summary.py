@@ -237,8 +237,14 @@ def _common_notes(method: Any, report: ModelReport) -> list[str]:
     experts = "" if info.n_experts is None else f"; {counted(info.n_experts, 'expert')}"
     experts += "" if info.n_lists is None else f", {counted(info.n_lists, 'list')}"
     out = [f"Standard errors: {made}{experts}"]
+    if "sandwich" in made and not report.no_criteria:
+        out.append(
+            f"The log-likelihood, AIC and BIC take every {report.unit} as independent; the standard errors do not"
+        )
     prior = getattr(method, "prior", 0)
     out.append(f"Prior: {prior if isinstance(prior, str) or prior != 0 else 'none (maximum likelihood)'}")
+    if info.missing is not None:
+        out.append(f"Items that a list leaves out: {info.missing}")
     if "item" in kinds:
         out.append(f"Reference: {consensus.gauge or 'none'}")
     elif "feature" in kinds:
