@@ -286,9 +286,9 @@ class PlackettLuce(Aggregator):
         if "coefficients_" in state:
             covariates.check_saved(self.feature_slots_, self.feature_basis_, self.feature_scores_)
             table = self.coefficient_covariance_
-            covariates.check_saved_map(self.coefficients_, self.feature_basis_, self.feature_map_, table)
             if table.shape != (self.feature_basis_.shape[1] + len(state.get("tie_", ())),) * 2:
                 raise DataError("the covariance of the coefficients is not one row for each.")
+            covariates.check_saved_map(self.coefficients_, self.feature_basis_, self.feature_map_, table)
             if not np.isnan(table).all() and not is_covariance(table):
                 raise DataError("the covariance of the coefficients is none.")
 

@@ -435,11 +435,18 @@ class Aggregator:
         >>> model.summary()
         BradleyTerry(prior=0): 1 instance, 3 items
         <BLANKLINE>
-                               estimate  std. error       z       p      95% interval
+            estimate  std. error       z       p     95% interval
         items of instance 'all'
-          a                      0.7504      0.3378   2.222  0.0263    [0.088, 1.412]
-          b                     -0.1386      0.3108  -0.446   0.656   [-0.748, 0.471]
-          c                     -0.6118      0.3300  -1.854  0.0638   [-1.259, 0.035]
+          a    0.7406      0.3464   2.138  0.0325   [0.062, 1.420]
+          b   -0.1491      0.3165  -0.471   0.638  [-0.769, 0.471]
+          c   -0.5915      0.3337  -1.772  0.0763  [-1.246, 0.063]
+        <BLANKLINE>
+        Log-likelihood: -17.849 on 2 degrees of freedom; 30 outcomes
+        AIC: 39.70   BIC: 42.50
+        With the coefficients of the counts of each pair (+13.941): -3.907
+        Standard errors: observed information
+        Prior: none (maximum likelihood)
+        Reference: the scores of an instance have mean 0
         """
         self.check_summary()
         report = self._model_report() if "consensus_" in self.__dict__ else None
