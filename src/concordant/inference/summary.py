@@ -241,8 +241,10 @@ def _common_notes(method: Any, report: ModelReport) -> list[str]:
         out.append(
             f"The log-likelihood, AIC and BIC take every {report.unit} as independent; the standard errors do not"
         )
-    prior = getattr(method, "prior", 0)
-    out.append(f"Prior: {prior if isinstance(prior, str) or prior != 0 else 'none (maximum likelihood)'}")
+    if hasattr(method, "prior"):
+        # The gradient steps of the papers have no prior unless it is a number.
+        gd = getattr(method, "optimizer", "") == "gd" and isinstance(method.prior, str)
+        out.append(f"Prior: {'none' if gd else 'none (maximum likelihood)' if method.prior == 0 else method.prior}")
     if info.missing is not None:
         out.append(f"Items that a list leaves out: {info.missing}")
     if "item" in kinds:
