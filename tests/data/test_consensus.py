@@ -182,23 +182,23 @@ def test_intervals_travel_with_their_items() -> None:
     assert pickle.loads(pickle.dumps(c)) == c
 
 
-def test_win_probability_is_the_normal_law() -> None:
+def test_probability_better_is_the_normal_law() -> None:
     c = Consensus(["q", "q", "p"], ["a", "b", "a"], [1.0, 0.25, 7], stderr=[0.3, 0.4, 0.0])
     want = NormalDist().cdf(0.75 / math.hypot(0.3, 0.4))
-    assert c.win_probability("a", "b", "q") == pytest.approx(want, abs=1e-12)
-    assert c.win_probability("b", "a", "q") == pytest.approx(1 - want, abs=1e-12)
-    assert c.win_probability("a", "a", "p") == 0.5
+    assert c.probability_better("a", "b", "q") == pytest.approx(want, abs=1e-12)
+    assert c.probability_better("b", "a", "q") == pytest.approx(1 - want, abs=1e-12)
+    assert c.probability_better("a", "a", "p") == 0.5
     sure = Consensus(["q", "q"], ["a", "b"], [1.0, 0.0], stderr=[0, 0])
-    assert (sure.win_probability("a", "b"), sure.win_probability("b", "a")) == (1.0, 0.0)
+    assert (sure.probability_better("a", "b"), sure.probability_better("b", "a")) == (1.0, 0.0)
     for arguments, message in (
         (("a", "b"), "name the one the items belong to"),
         (("a", "z", "q"), "no item 'z' in instance 'q'"),
         (("a", "b", "r"), "no instance 'r'"),
     ):
         with pytest.raises(DataError, match=message):
-            c.win_probability(*arguments)
+            c.probability_better(*arguments)
     with pytest.raises(DataError, match="has no standard errors"):
-        Consensus(["q"], ["a"], [1.0]).win_probability("a", "a")
+        Consensus(["q"], ["a"], [1.0]).probability_better("a", "a")
 
 
 def test_repr_shows_the_first_instance() -> None:

@@ -382,9 +382,11 @@ class Consensus(Container):
 
         return NormalDist().inv_cdf(0.5 + (0.95 if self.level is None else self.level) / 2)
 
-    def win_probability(self, a: Any, b: Any, instance: Any = None) -> float:
-        """Return the probability that item `a` is truly better than item `b`, from the scores' standard errors.
+    def probability_better(self, a: Any, b: Any, instance: Any = None) -> float:
+        """Return the posterior probability that item `a` is truly better than item `b`, from the standard errors.
 
+        More votes bring it to 0 or 1. It is not the share of games that `a` wins against `b`: that is
+        `outcome_probabilities(a, b)` of the model.
         Phi((s_a - s_b) / e), e the standard error of the difference: from the covariance of the scores where the
         method gives it, else sqrt(e_a^2 + e_b^2), and larger if few experts widen the intervals. A consensus without
         standard errors raises DataError.
@@ -392,7 +394,7 @@ class Consensus(Container):
         Examples
         --------
         >>> c = Consensus(["q", "q"], ["a", "b"], [1.0, 0.0], stderr=[0.6, 0.8])
-        >>> round(c.win_probability("a", "b"), 4)
+        >>> round(c.probability_better("a", "b"), 4)
         0.8413
         """
         gap, spread, half_width = self._difference(a, b, instance)
@@ -400,15 +402,15 @@ class Consensus(Container):
             return 0.5 if gap == 0 else float(gap > 0)
         return 0.5 * (1.0 + math.erf(gap / (spread * half_width / self._normal_half_width()) / math.sqrt(2.0)))
 
-    def win_probabilities(self, instance: Any = None) -> Floats:
-        """Return the table of win probabilities of an instance: row i, column j holds that of item i against item j.
+    def probabilities_better(self, instance: Any = None) -> Floats:
+        """Return `probability_better` for all pairs of an instance: row i, column j for item i against item j.
 
         Items are in the order of `items`; the diagonal is 0.5, and NaN marks pairs about which nothing is known.
 
         Examples
         --------
         >>> c = Consensus(["q", "q"], ["a", "b"], [1.0, 0.0], stderr=[0.6, 0.8])
-        >>> c.win_probabilities().round(4).tolist()
+        >>> c.probabilities_better().round(4).tolist()
         [[0.5, 0.8413], [0.1587, 0.5]]
         """
         from scipy.special import ndtr
@@ -431,7 +433,7 @@ class Consensus(Container):
     def _require_stderr(self) -> Floats:
         if self.stderr is None:
             raise DataError(
-                "this consensus has no standard errors, so no win probabilities and no intervals of differences. "
+                "this consensus has no standard errors, so no probability of being better and no intervals of differences. "
                 "Use a method that gives them."
             )
         return self.stderr

@@ -86,7 +86,7 @@ __all__ = [
     "rank_intervals",
     "rank_matrix",
     "scores",
-    "win_matrix",
+    "probability_better",
 ]
 
 # The most items of a network: it counts all pairs.
@@ -539,10 +539,12 @@ def rank_intervals(consensus: Consensus, instance: Any = None, *, limit: int = 4
 
 
 @plot_style
-def win_matrix(consensus: Consensus, instance: Any = None, *, limit: int = 30, ax: Axes | None = None) -> Axes:
-    """Draw a table of the probabilities, in percent, that the item of a row is better than the item of a column.
+def probability_better(consensus: Consensus, instance: Any = None, *, limit: int = 30, ax: Axes | None = None) -> Axes:
+    """Draw a table of the chances, in percent, that the item of a row is truly better than the item of a column.
 
-    Items are ordered by rank. Darker cells are higher probabilities; pairs without one are grey.
+    It is the posterior chance (`Consensus.probability_better`), which more votes bring to 0 or 1, and not the share of
+    games that the model expects the item to win (`outcome_matrix` of the model). Items are ordered by rank. Darker
+    cells are higher chances; pairs without one are grey.
 
     Parameters
     ----------
@@ -559,30 +561,30 @@ def win_matrix(consensus: Consensus, instance: Any = None, *, limit: int = 30, a
     --------
     >>> import concordant as cc
     >>> board = cc.Consensus(["q"] * 2, ["a", "b"], [1.0, 0.0], stderr=[0.6, 0.8])
-    >>> ax = cc.plots.win_matrix(board)
+    >>> ax = cc.plots.probability_better(board)
     >>> [text.get_text() for text in ax.texts]
     ['84', '16']
     """
-    slots, names, rest = _top_items(consensus, instance, limit, "win_matrix")
-    n = instance_code(consensus, instance, "win_matrix")
+    slots, names, rest = _top_items(consensus, instance, limit, "probability_better")
+    n = instance_code(consensus, instance, "probability_better")
     own = slots - int(consensus.slots.offsets[n])
-    wins = consensus.win_probabilities(consensus.instances[n])[np.ix_(own, own)]
-    np.fill_diagonal(wins, np.nan)
+    better = consensus.probabilities_better(consensus.instances[n])[np.ix_(own, own)]
+    np.fill_diagonal(better, np.nan)
     m = len(names)
     if ax is None:
         side = min(max(2.6, 1.5 + 0.28 * m), 9.0)
         ax = new_axes(side + 0.8, side)
     ink = style_axes(ax, frame="")
     ax.set_aspect("equal")
-    cells = heat_map(ax, wins, colormap("Blues", ink.faint), 0.0, 1.0)
+    cells = heat_map(ax, better, colormap("Blues", ink.faint), 0.0, 1.0)
     ax.set_xlim(-0.5, m - 0.5)
     thin = row_names(ax, names)
     # The rank tells columns apart whose names are cut to the same text.
     column_names(ax, [f"{consensus.rank[s]}  {label_text(consensus.items[int(s)], 22)}" for s in slots])
-    texts = np.array([["" if np.isnan(p) else _percent_text(p) for p in row] for row in wins], dtype=object)
+    texts = np.array([["" if np.isnan(p) else _percent_text(p) for p in row] for row in better], dtype=object)
     annotate_cells(ax, cells, texts, np.arange(m), 4)
     set_caption(ax, rest, thin)
-    colorbar(ax, cells, "probability that the row is better", percent=True)
+    colorbar(ax, cells, "chance that the row is truly better, not its win rate", percent=True)
     _set_title(ax, consensus, instance)
     return ax
 
