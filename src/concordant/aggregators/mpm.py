@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 
 from concordant.aggregators._mle_existence import disconnected_instances, explain_disconnected, others_alike
 from concordant.aggregators._net_counts import NetCounts, net_counts
+from concordant.aggregators._predictions import ModelPredictions, PairLaw
 from concordant.aggregators.majority import PAIRED, each_instance
 from concordant.arrays import Floats, Ints
-from concordant.base.contract import Aggregator, FitInfo, Tags, Votes
+from concordant.base.contract import FitInfo, Tags, Votes
 from concordant.base.params import INTERVALS, Constraint, Within, integer, number, one_of
 from concordant.base.registry import register_method
 from concordant.data.comparisons import Comparisons
@@ -29,6 +30,7 @@ from concordant.errors import (
     ConvergenceWarning,
     DataError,
     IdentifiabilityWarning,
+    KindError,
     NotFittedError,
     ParameterError,
     Setting,
@@ -38,6 +40,7 @@ from concordant.errors import (
 from concordant.execution import InMemory, Shards, map_instances, report_progress
 from concordant.execution.blocks import Blocks
 from concordant.inference.experts import learned_adherence
+from concordant.inference.predictions import davidson_law
 from concordant.inference.uncertainty import (
     Clusters,
     ScoreCovariance,
@@ -116,7 +119,7 @@ class _ScoreEstimate(NamedTuple):
 
 
 @register_method
-class MPM(Aggregator):
+class MPM(ModelPredictions):
     """Scores of the multinomial preference model: preferences are draws from one distribution over all ordered pairs.
 
     Expert k prefers i to j with probability exp(θ_k (s_i − s_j)/(γ_i + γ_j)) / Z_k, Z_k the sum over all ordered pairs
@@ -506,6 +509,29 @@ class MPM(Aggregator):
         if used == "none" or not counts.named:
             return np.ones(len(counts.expert))
         return learned_adherence(self, counts.votes)[counts.expert]
+
+    def _pair_law(self, board: Consensus, a: Ints, b: Ints, side: Floats, expert: Any) -> PairLaw:
+        """Return the law of a preference about these two items: P(i over j) / (P(i over j) + P(j over i))."""
+        spread: Any = 1.0
+        if self.variances:
+            variance = self.__dict__.get("variance_", np.zeros(0))
+            if board is not self.__dict__.get("consensus_") or len(variance) != board.n_slots:
+                raise KindError(
+                    "MPM(variances=True) predicts only for the items of its last fit_predict, whose variances it has."
+                )
+            # An item whose variance was not estimated has that of the model without variances.
+            variance = np.where(np.isnan(variance), 0.5, variance)
+            spread = variance[a] + variance[b]
+        theta = 1.0 if expert is None else self.adherence_[expert]
+        return davidson_law(2.0 * theta * (board.score[a] - board.score[b]) / spread)
+
+    def _pairwise(self, votes: Votes) -> Comparisons:
+        if isinstance(votes, Preferences):
+            raise KindError(
+                "MPM counts differences of ranks, not outcomes, in lists: there are no residuals. Give comparisons."
+            )
+        counts = votes.left, votes.right, votes.n_left, votes.n_right, np.zeros(votes.n_rows)
+        return Comparisons.from_codes(votes.slots, votes.experts, votes.expert, *counts, sided=votes.sided)
 
     def _solve(self, counts: NetCounts, groups: _AdherenceGroups) -> _ScoreEstimate:
         """Return the scores of every instance."""

@@ -42,7 +42,6 @@ __all__ = [
     "parse_points",
     "fit_trace",
     "instance_code",
-    "wilson_interval",
 ]
 
 _RESAMPLES = 2000
@@ -305,14 +304,6 @@ def fit_trace(fit: Any, name: str) -> tuple[Floats, int | None, bool]:
         raise DataError(f"plots.learning_curve: {who} must be one run, or one run per row.")
     chosen = getattr(info, "chosen", {}) or {}
     return table, chosen.get("passes"), getattr(info, "validation", None) is not None
-
-
-def wilson_interval(share: Floats, count: Ints, level: float) -> tuple[Floats, Floats]:
-    """Return Wilson's score interval of a share of `count` trials."""
-    z2 = NormalDist().inv_cdf(0.5 + level / 2) ** 2
-    middle = (share + z2 / (2 * count)) / (1 + z2 / count)
-    reach = np.sqrt(z2 * (share * (1 - share) / count + z2 / (4 * count**2))) / (1 + z2 / count)
-    return middle - reach, middle + reach
 
 
 def expert_order(experts: Sequence[str], order: Any, clusters: Callable[[], Ints]) -> Ints:

@@ -19,6 +19,7 @@ from concordant.data.consensus import Consensus
 from concordant.data.labels import Labels
 from concordant.data.preferences import Preferences
 from concordant.errors import DataError, KindError, ParameterError, shorten
+from concordant.inference.predictions import wilson_interval
 from concordant.kernels.ratios import ratio
 from concordant.metrics.evaluation import Evaluation, precision_at_recall
 from concordant.report._instances import best_slots, rank_table
@@ -39,7 +40,6 @@ from concordant.report._plot_data import (
     values_at_items,
     values_by_cutoff,
     values_by_recall,
-    wilson_interval,
 )
 from concordant.report._plot_style import (
     LARGE,
