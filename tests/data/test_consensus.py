@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import stats
 from tests.oracles import lists as oracle
 
 from concordant.data.consensus import TIE_TOLERANCE, Consensus, rank_scores
@@ -286,3 +287,26 @@ def test_a_dictionary_is_ranked_as_an_array(scores: list[float]) -> None:
     rank, order = rank_scores(np.array(scores), np.array([0, len(scores)]))
     want = order.tolist(), [scores[i] for i in order.tolist()], rank[order].tolist()
     assert rank_dictionary(dict(enumerate(scores))) == want
+
+
+def test_probabilities_best_are_those_of_the_normal_law() -> None:
+    score, stderr = np.array([0.4, 0.0, 1.0]), np.array([0.6, 0.8, 0.5])
+    c = Consensus(["q"] * 3, list("abc"), score, stderr=stderr)
+    x = np.linspace(-6, 6, 4001)
+    for i in range(3):
+        others = [stats.norm.cdf(x, score[j], stderr[j]) for j in range(3) if j != i]
+        density = stats.norm.pdf(x, score[i], stderr[i])
+        assert c.probabilities_best()[i] == pytest.approx(np.trapezoid(density * np.prod(others, axis=0), x), abs=0.006)
+        worst = np.trapezoid(density * np.prod([1 - p for p in others], axis=0), x)
+        assert c.probabilities_best(2)[i] == pytest.approx(1 - worst, abs=0.006)
+    assert c.probabilities_best(3).tolist() == [1.0] * 3
+    assert c.probabilities_best().tolist() == c.probabilities_best().tolist()
+    # Scores of mean 0 have a singular covariance, and an item without a standard error is left out.
+    table = np.array([[0.5, -0.5, np.nan], [-0.5, 0.5, np.nan], [np.nan] * 3])
+    stderr = np.sqrt(np.diagonal(table))
+    two = Consensus.from_codes(c.slots, np.array([0.6, -0.6, 0.0]), stderr=stderr, covariance=(table,))
+    want = [two.probability_better("a", "b"), two.probability_better("b", "a")]
+    assert two.probabilities_best()[:2] == pytest.approx(want, abs=0.006)
+    assert np.isnan(two.probabilities_best()[2])
+    with pytest.raises(ParameterError, match="'k' parameter"):
+        c.probabilities_best(0)

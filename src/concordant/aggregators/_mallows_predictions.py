@@ -39,7 +39,7 @@ def precedence(rank: Codes, theta: float) -> Floats:
     Items of equal rank may stand in any order in the centre: their probabilities are means over their places.
 
     >>> precedence(np.array([1, 2, 2]), -1.0).round(4).tolist()
-    [[0.5, 0.8126, 0.8126], [0.1874, 0.5, 0.5], [0.1874, 0.5, 0.5]]
+    [[0.5, 0.7876, 0.7876], [0.2124, 0.5, 0.5], [0.2124, 0.5, 0.5]]
     """
     n = len(rank)
     # By places: a place before another, whose distance alone matters.
