@@ -150,6 +150,13 @@ def test_mpm_predicts_whom_a_preference_is_for() -> None:
     # P(i over j) ∝ exp(s_i − s_j), P(j over i) ∝ exp(s_j − s_i).
     up, down = np.exp(score["a"] - score["b"]), np.exp(score["b"] - score["a"])
     assert model.outcome_probabilities("a", "b").win == pytest.approx(up / (up + down))
+    model = fitted(cc.MPM(adherence="none", variances=True), random_comparisons(5))
+    items, score, variance = model.consensus_.items.tolist(), model.consensus_.score, model.variance_
+    a, b = items.index("a"), items.index("b")
+    up = np.exp((score[a] - score[b]) / (variance[a] + variance[b]))
+    assert model.outcome_probabilities("a", "b").win == pytest.approx(up / (up + 1 / up))
+    with pytest.raises(KindError, match="only for the items of its last fit_predict"):
+        model.outcome_probabilities("a", "b", consensus=model.predict(random_comparisons(5)))
 
 
 @pytest.mark.parametrize("prior", [0, 0.5])
@@ -219,21 +226,23 @@ def test_experts_who_vote_at_random_stand_out() -> None:
     assert lists["z"].to_list() == [None] * 10
 
 
-def test_choices_of_a_list_have_the_mean_and_variance_of_all_lists() -> None:
+def test_the_score_test_of_a_list_has_mean_0_and_its_variance_over_all_lists() -> None:
     score = np.array([1.5, 0.2, -0.4, -1.3])
-    board = cc.Consensus(["q"] * 4, ITEMS, score)
+    board, near = cc.Consensus(["q"] * 4, ITEMS, score), cc.Consensus(["q"] * 4, ITEMS, score * (1 + 1e-6))
     total, apart, variance = 0.0, 0.0, 0.0
     for order in permutations(range(4)):
         votes = cc.from_lists({"x": [ITEMS[i] for i in order]})
         p = np.exp(LuceLaw(score).log_probability([[i] for i in order]))
-        row = cc.PlackettLuce().residuals(votes, by="expert", consensus=board).row(0, named=True)
+        row, moved = (
+            cc.PlackettLuce().residuals(votes, by="expert", consensus=c).row(0, named=True) for c in (board, near)
+        )
         assert row["n"] == 3
         assert row["log_likelihood"] == pytest.approx(np.log(p))
-        gap = row["log_likelihood"] - row["expected"]
-        total, apart = total + p * gap, apart + p * gap**2
-        variance += p * (gap / row["z"]) ** 2
-    assert total == pytest.approx(0, abs=1e-12)
-    assert apart == pytest.approx(variance)
+        slope = (moved["log_likelihood"] - row["log_likelihood"]) * 1e6
+        total, apart = total + p * slope, apart + p * slope**2
+        variance += p * (slope / row["z"]) ** 2
+    assert total == pytest.approx(0, abs=1e-5)
+    assert apart == pytest.approx(variance, rel=1e-4)
     rest = cc.from_lists({"x": ["c"], "y": list("abcd")}, missing="below")
     row = cc.PlackettLuce().residuals(rest, by="expert", consensus=board).row(0, named=True)
     assert row["log_likelihood"] == pytest.approx(score[2] - np.log(np.exp(score).sum()))

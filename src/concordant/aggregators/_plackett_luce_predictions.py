@@ -68,9 +68,10 @@ def pairwise(model: PlackettLuce, votes: Votes) -> Comparisons:
 
 
 def expert_fit(data: _RankingData, votes: Preferences, board: Consensus) -> ExpertFit:
-    """Return the log-likelihood of the choices of single items by expert, with mean and variance.
+    """Return the choices of single items by expert: their number and log-likelihood, and the score test's parts.
 
-    A choice from the items R has the log-likelihood s_i − log Σ_R exp(s). Tied blocks are left out; whatever the model
+    A choice of i from the items R has the log-likelihood θ s_i − log Σ_R exp(θ s). Its derivative in θ at 1 is s_i less
+    the mean of s under the model, and has the variance of s. Tied blocks are left out; whatever the model
     of ties, a single item is chosen in proportion to exp(s), given that a single one is chosen.
     """
     place = votes.slots.locate(board.slots)
@@ -90,16 +91,16 @@ def expert_fit(data: _RankingData, votes: Preferences, board: Consensus) -> Expe
 
 
 def _choices(score: Floats, one: Rankings) -> Floats:
-    """Return the number of choices of single items of one list, their log-likelihood, its mean and its variance."""
+    """Return the parts of `ExpertFit` for one list."""
     s = score[one.item] * (float(one.theta[0]) if len(one.theta) else 1.0)
     s = s - s.max()
     worth = np.exp(s)[::-1]
     total, first, second = (np.cumsum(worth * power)[::-1] for power in (1.0, s[::-1], s[::-1] ** 2))
     single = (one.mark == 1) & np.append(one.mark[1:] != 0, True)
     mean = first[single] / total[single]
-    log_total = np.log(total[single])
     variance = np.maximum(second[single] / total[single] - mean**2, 0.0)
-    return np.array([single.sum(), (s[single] - log_total).sum(), (mean - log_total).sum(), variance.sum()])
+    logs = s[single] - np.log(total[single])
+    return np.array([single.sum(), logs.sum(), (s[single] - mean).sum(), variance.sum()])
 
 
 def _some_lists(rankings: Rankings, which: Ints) -> Rankings:

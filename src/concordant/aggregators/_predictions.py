@@ -69,11 +69,19 @@ class OutcomeRows(NamedTuple):
 
 
 class ExpertFit(NamedTuple):
-    """Log-likelihoods of experts (rows), with their mean and variance under the model; the variance may be NaN."""
+    """How well the votes of each expert (row) agree with the model.
+
+    Attributes
+    ----------
+    n, log_likelihood : float64[K]
+        The number of comparisons or choices, and their log-likelihood.
+    gradient, variance : float64[K]
+        The derivative of the log-likelihood in a factor of all scores, at 1, and its variance; NaN if it is not known.
+    """
 
     n: Floats
-    observed: Floats
-    expected: Floats
+    log_likelihood: Floats
+    gradient: Floats
     variance: Floats
 
 
@@ -111,18 +119,22 @@ class ModelPredictions(Aggregator):
         rows = self._outcome_rows(votes, board)
         if rows.expert is None:
             raise DataError("by='expert' needs votes that name experts. Use by='pair'.")
-        law = np.stack(self._row_law(rows, board, votes))
-        with np.errstate(divide="ignore"):
-            logs = np.where(law > 0, np.log(law), 0.0)
-        counts = np.stack([rows.n_left, rows.n_ties, rows.n_right])
-        mean = (law * logs).sum(axis=0)
-        spread = (law * (logs - mean) ** 2).sum(axis=0)
-        sums = (rows.n, (counts * logs).sum(axis=0), rows.n * mean, rows.n * spread)
-        n, observed, expected, variance = (_counts(rows.expert, each, votes.n_experts) for each in sums)
+        win, tie, loss = law = self._row_law(rows, board, votes)
+        counts = (rows.n_left, rows.n_ties, rows.n_right)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            logs = np.sum([np.where(n > 0, n * np.log(p), 0.0) for n, p in zip(counts, law, strict=True)], axis=0)
+            logit = np.log(win) - np.log(loss)
+        # The derivative of the log-likelihood in a factor of all logits of the expert, at 1.
+        points = win + tie / 2
+        slope = logit * (rows.n_left + rows.n_ties / 2 - rows.n * points)
+        spread = rows.n * logit**2 * (win + tie / 4 - points**2)
+        n, log_likelihood, gradient, variance = (
+            _counts(rows.expert, each, votes.n_experts) for each in (rows.n, logs, slope, spread)
+        )
         if isinstance(votes, Preferences):
             # The pairs of one list are not independent.
             variance = np.full(votes.n_experts, np.nan)
-        return ExpertFit(n, observed, expected, variance)
+        return ExpertFit(n, log_likelihood, gradient, variance)
 
     def _n_shared(self) -> int:
         """Return the number of parameters that were estimated beside the scores."""
@@ -322,10 +334,11 @@ class ModelPredictions(Aggregator):
             "pair": instance, item, other (the item with the higher score first), n, then wins, losses and ties of
             `item` and what the model expects of each. `pearson` is (O − E) / √V for wins plus half the ties; `deviance`
             has its sign and the square 2 Σ O log(O / E) over the three outcomes. A list counts as its pairs.
-            "expert": expert, n (comparisons, or choices of lists), log_likelihood, what the model expects of it, and
-            z, the difference in standard deviations: far below 0 votes at random or against the others, far above 0
-            agrees more than the noise of the model allows. z is null in Bradley-Terry for lists, whose pairs depend on
-            each other. In Plackett-Luce, choices of tied blocks are left out.
+            "expert": expert, n (comparisons, or choices of lists), log_likelihood, and z, the score test of a factor 1
+            on the scores of this expert (the adherence): Σ logit · (observed − expected) over its standard deviation.
+            z far below 0: votes at random or against the others; far above 0: agrees more than the noise of the model
+            allows. z is null where lists count as their pairs, which depend on each other. In Plackett-Luce, choices
+            of tied blocks are left out.
         consensus : Consensus, optional
             The scores, if they are not those of the last `fit_predict`.
 
@@ -350,8 +363,8 @@ class ModelPredictions(Aggregator):
         fit = self._expert_fit(votes, board)
         held = np.flatnonzero(fit.n > 0)
         with np.errstate(divide="ignore", invalid="ignore"):
-            z = (fit.observed - fit.expected) / np.sqrt(fit.variance)
-        columns = {"n": fit.n, "log_likelihood": fit.observed, "expected": fit.expected, "z": z}
+            z = fit.gradient / np.sqrt(fit.variance)
+        columns = {"n": fit.n, "log_likelihood": fit.log_likelihood, "z": z}
         frame = pl.DataFrame(
             {"expert": [votes.experts[e] for e in held.tolist()]} | {name: c[held] for name, c in columns.items()}
         )

@@ -161,6 +161,10 @@ class BradleyTerry(ExplainedLikelihood):
 
     Notes
     -----
+    After `fit_predict`, `outcome_probabilities(a, b)` gives the probabilities of win, tie and loss, `residuals`,
+    `goodness_of_fit` and `calibration` hold votes against them, and `explain` splits every score by expert or opponent
+    (docs/uncertainty.md).
+
     `fit(..., features=)` makes the scores linear in covariates of the items: s_i = x_i · b, with the prior still on s.
     Every item needs a row. A constant added to a feature within an instance changes nothing; of collinear columns the
     coefficients of least norm (in standardised columns) are taken, with a warning. A missing value (NaN) is an error.

@@ -168,6 +168,10 @@ class Mallows(ModelPredictions):
 
     Notes
     -----
+    After `fit_predict`, `outcome_probabilities(a, b)`, `ranking_probability`, `first_place_probabilities` and
+    `top_k_probabilities` predict complete lists around the centre (docs/uncertainty.md): item a precedes b, d places
+    below it, with probability (d + 1) / (1 − q^{d+1}) − d / (1 − q^d), q = exp(θ).
+
     The information about θ has a closed form: for complete lists without ties n d²/dθ² log [M]! = n Σ_{j=2..M}
     [q / (1 − q)² − j² q^j / (1 − q^j)²], n lists; incomplete and tied lists have sums of such terms.
 

@@ -207,6 +207,10 @@ class MPM(ModelPredictions):
     only wins or only loses there is no finite estimate: a warning names the instance, and the scores are Σ θ d, which
     has the same order.
 
+    After `fit_predict`, `outcome_probabilities(a, b)` is the probability that a preference about these two items is for
+    a, P(a over b) / (P(a over b) + P(b over a)); `residuals`, `goodness_of_fit` and `calibration` take comparisons
+    (docs/uncertainty.md).
+
     Supervised θ counts the pairs of items with different labels that the expert orders; an instance without such a pair
     is skipped, and a list of weight 2 counts twice in the mean over instances. In comparisons, every win of the item
     with the larger label is a pair in the right order, every loss one in the wrong order. Cost O(R log M).
@@ -519,8 +523,8 @@ class MPM(ModelPredictions):
                 raise KindError(
                     "MPM(variances=True) predicts only for the items of its last fit_predict, whose variances it has."
                 )
-            # An item whose variance was not estimated has that of the model without variances.
-            variance = np.where(np.isnan(variance), 0.5, variance)
+            # Where nothing was estimated, the mean of the logarithms.
+            variance = np.where(np.isnan(variance), 1.0, variance)
             spread = variance[a] + variance[b]
         theta = 1.0 if expert is None else self.adherence_[expert]
         return davidson_law(2.0 * theta * (board.score[a] - board.score[b]) / spread)

@@ -192,6 +192,10 @@ class PlackettLuce(ExplainedLikelihood):
     The three are different models, and their estimates differ: the coefficient tie2 of R's PlackettLuce is log δ_2 of
     "davidson-luce" and has no counterpart in the others.
 
+    After `fit_predict`, `ranking_probability`, `first_place_probabilities`, `top_k_probabilities` and
+    `outcome_probabilities` predict new lists, `residuals` and `calibration` hold lists against them, and `explain`
+    splits every score by expert or opponent (docs/uncertainty.md).
+
     `fit(..., features=)` makes the scores linear in covariates of the items: s_i = x_i · b, with the prior still on s.
     Every item needs a row. A constant added to a feature within an instance changes nothing; of collinear columns the
     coefficients of least norm (in standardised columns) are taken, with a warning. A missing value (NaN) is an error.
