@@ -569,18 +569,16 @@ class ModelPredictions(Aggregator):
             (board.rank[rows.left] == board.rank[rows.right]) & (rows.left > rows.right)
         )
         one, other = np.where(swap, rows.right, rows.left), np.where(swap, rows.left, rows.right)
-        key = np.stack([one, other, swap & by_side])
-        pairs, which = np.unique(key, axis=1, return_inverse=True)
-        which = which.ravel()
+        pairs, which = np.unique((one * board.n_slots + other) * 2 + (swap & by_side), return_inverse=True)
         counts = (rows.n_left, rows.n_ties, rows.n_right)
         flip = [np.where(swap, last, first) for first, last in zip(counts, counts[::-1], strict=True)]
         chance = [np.where(swap, last, first) for first, last in zip(law, law[::-1], strict=True)]
         points, drawn = chance[0] + chance[1] / 2, chance[1]
         spread = rows.n * (chance[0] + drawn / 4 - points**2)
-        size = pairs.shape[1]
+        size = len(pairs)
         return _PairTable(
-            pairs[0],
-            pairs[1],
+            pairs // 2 // board.n_slots,
+            pairs // 2 % board.n_slots,
             np.stack([np.bincount(which, c, size) for c in flip], axis=1),
             np.stack([np.bincount(which, rows.n * p, size) for p in chance], axis=1),
             _counts(which, spread, size),
