@@ -596,6 +596,19 @@ def test_calibration_bins_predictions_and_counts_them() -> None:
     assert ax.get_xlim() == ax.get_ylim() == (0, 1)
 
 
+def test_calibration_draws_the_table_of_a_model() -> None:
+    votes = cc.synthetic.bradley_terry(6, 300, random_state=1).comparisons
+    model = cc.BradleyTerry()
+    model.fit_predict(votes)
+    table = model.calibration(votes, bins=4)
+    ax = plots.calibration(table)
+    assert ax.lines[1].get_xydata() == pytest.approx(table.select("predicted", "observed").to_numpy())
+    assert [bar.get_height() for bar in ax.patches] == pytest.approx((0.16 * table["n"] / table["n"].max()).to_list())
+    assert "bars: 300 outcomes" in ax.get_xlabel()
+    with pytest.raises(DataError, match=r"the table that model.calibration\(votes\) returns"):
+        plots.calibration([0.5])
+
+
 def test_learning_curve_rings_the_pass_that_was_kept() -> None:
     runs, labels = cc.synthetic.labelled_runs(12, random_state=1)
     model = cc.CRF(passes=4).fit(runs, labels)

@@ -26,7 +26,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 __all__ = [
+    "CalibrationBars",
     "Curve",
+    "calibration_bars",
     "expert_order",
     "finite_numbers",
     "values_at_items",
@@ -304,6 +306,29 @@ def fit_trace(fit: Any, name: str) -> tuple[Floats, int | None, bool]:
         raise DataError(f"plots.learning_curve: {who} must be one run, or one run per row.")
     chosen = getattr(info, "chosen", {}) or {}
     return table, chosen.get("passes"), getattr(info, "validation", None) is not None
+
+
+class CalibrationBars(NamedTuple):
+    """Bars of a calibration curve: where they stand and their width, means, intervals, and numbers of predictions."""
+
+    at: Floats
+    width: float
+    predicted: Floats
+    observed: Floats
+    lower: Floats
+    upper: Floats
+    count: Any
+
+
+def calibration_bars(table: Any) -> CalibrationBars:
+    """Return the bars of the table that `calibration` of a model gives."""
+    wanted = ("predicted", "observed", "lower", "upper", "n")
+    if not set(wanted) <= set(getattr(table, "columns", ())) or not len(table):
+        raise DataError(
+            "plots.calibration: pass predictions and outcomes, or the table that model.calibration(votes) returns."
+        )
+    predicted, *others = (np.asarray(table[name], dtype=np.float64) for name in wanted)
+    return CalibrationBars(predicted, 0.02, predicted, *others)
 
 
 def expert_order(experts: Sequence[str], order: Any, clusters: Callable[[], Ints]) -> Ints:
