@@ -133,6 +133,8 @@ def test_mallows_predicts_around_its_centre() -> None:
     assert chance[swapped] / chance[tuple(best)] == pytest.approx(np.exp(model.dispersion_["q"]))
     before = sum(p for order, p in chance.items() if order.index("b") < order.index("c"))
     assert model.outcome_probabilities("b", "c").win == pytest.approx(before)
+    row = model.residuals(votes).row(0, named=True)
+    assert row["expected_wins"] == pytest.approx(10 * model.outcome_probabilities(row["item"], row["other"]).win)
     # The score is minus the mean position, which is the sum over the others of the probability to be behind them.
     behind = {i: 1 + sum(model.outcome_probabilities(j, i).win for j in ITEMS if j != i) for i in ITEMS}
     assert behind == pytest.approx(dict(zip(model.consensus_.items, -model.consensus_.score, strict=True)))
@@ -260,6 +262,43 @@ def test_calibration_holds_on_votes_that_were_not_used() -> None:
     assert (frame["least"][1:] > frame["most"][:-1]).all()
     assert ((frame["lower"] <= frame["predicted"]) & (frame["predicted"] <= frame["upper"])).all()
     assert frame["predicted"][0] < 0.6 < 0.8 < frame["predicted"][-1]
+
+
+def test_residuals_of_judges_use_their_own_slopes_sides_and_ties() -> None:
+    votes = random_comparisons(12, 120, 0.2)
+    model = fitted(cc.BradleyTerry(reliability=True), votes)
+    left, right = (votes.items.take(side).tolist() for side in (votes.left, votes.right))
+    expert = [votes.experts[e] for e in votes.expert.tolist()]
+    law = [
+        model.outcome_probabilities(a, b, side="left", expert=e) for a, b, e in zip(left, right, expert, strict=True)
+    ]
+    frame = model.residuals(votes)
+    assert frame["expected_ties"].sum() == pytest.approx(sum(p.tie for p in law))
+    row = frame.row(0, named=True)
+    own = [
+        p.win if a == row["item"] else p.loss
+        for p, a, b in zip(law, left, right, strict=True)
+        if {a, b} == {row["item"], row["other"]}
+    ]
+    assert row["expected_wins"] == pytest.approx(sum(own))
+    assert model.goodness_of_fit(votes)["p_value"].to_list() == [None, None]
+    with pytest.raises(DataError, match=r"experts \['new'\] were not there in fit"):
+        model.residuals(cc.Comparisons("q", ["new"], ["a"], ["b"]))
+
+
+def test_degrees_of_freedom_count_coefficients_and_ties_left_out_are_no_outcomes() -> None:
+    votes = random_comparisons(13, 120, 0.2)
+    features = cc.Features(["q"] * 4, ITEMS, [[3.0], [2.0], [1.0], [0.5]])
+    model = cc.BradleyTerry(ties="none", prior=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        board = model.fit(votes, features=features).predict(votes)
+    frame = model.residuals(votes, consensus=board)
+    assert frame["ties"].sum() == frame["expected_ties"].sum() == 0
+    # 6 pairs with 2 outcomes, and a coefficient.
+    assert model.goodness_of_fit(votes, consensus=board)["df"][0] == 5
+    with pytest.raises(KindError, match="cannot be explained"):
+        model.explain(votes)
 
 
 # Explanations.
@@ -430,6 +469,21 @@ VOTES = cc.Comparisons("q", None, ["a", "b"], ["b", "c"], [3, 2], [1, 1])
             ),
             KindError,
             "Leave k out",
+        ),
+        (
+            lambda m: cc.PlackettLuce(ties="davidson-luce").outcome_probabilities("a", "b", consensus=m.consensus_),
+            NotFittedError,
+            "not fitted yet",
+        ),
+        (
+            lambda m: cc.PlackettLuce().residuals(random_lists(1), by="expert", consensus=m.consensus_),
+            DataError,
+            "no score of item 'd'",
+        ),
+        (
+            lambda _: fitted(cc.PlackettLuce(), cc.from_lists({"x": ["item", "b"]})).outcome_matrix(),
+            DataError,
+            "an item is called 'item'",
         ),
         (
             lambda _: fitted(cc.PlackettLuce(adherence=True), random_lists(1)).first_place_probabilities(expert="z"),

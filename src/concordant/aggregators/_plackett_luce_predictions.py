@@ -9,10 +9,8 @@ import numpy as np
 from concordant.aggregators._explanations import WorkingResponses
 from concordant.aggregators._predictions import ExpertFit, PairLaw
 from concordant.arrays import Floats, Ints
-from concordant.base.contract import Votes
 from concordant.data.comparisons import Comparisons
 from concordant.data.consensus import Consensus
-from concordant.data.preferences import Preferences
 from concordant.errors import DataError, KindError, NotFittedError, quote
 from concordant.inference.predictions import (
     DavidsonLuceLaw,
@@ -26,6 +24,7 @@ from concordant.kernels.lists import offsets_of, ranges
 if TYPE_CHECKING:
     from concordant.aggregators._plackett_luce_fit import PenalisedLikelihood
     from concordant.aggregators.plackett_luce import PlackettLuce, _FittedModels, _RankingData
+    from concordant.data.preferences import Preferences
     from concordant.kernels.plackett_luce import Rankings
 
 __all__ = ["PairLaw", "RankingLaw", "expert_fit", "pair_law", "pairwise", "ranking_law", "working_responses"]
@@ -55,10 +54,8 @@ def ranking_law(model: PlackettLuce, score: Floats, expert: int | None) -> Ranki
     return LuceLaw(score if expert is None else float(model.adherence_[expert]) * score)
 
 
-def pairwise(model: PlackettLuce, votes: Votes) -> Comparisons:
+def pairwise(model: PlackettLuce, votes: Preferences) -> Comparisons:
     """Return lists as pairs: their relative order in a list has the odds of the two alone, unless ties are outcomes."""
-    if not isinstance(votes, Preferences):
-        raise KindError("PlackettLuce works on lists. Got comparisons.")
     if model._has_tie_parameters and (votes.list_lengths > 2).any():
         raise KindError(
             "with ties='davidson-luce' the order of two items in a longer list depends on the others: there are no "

@@ -24,7 +24,7 @@ from concordant.aggregators._predictions import ExpertFit
 from concordant.aggregators.fusion import LISTS
 from concordant.aggregators.majority import each_instance
 from concordant.arrays import Floats, Ints
-from concordant.base.contract import Tags, Votes
+from concordant.base.contract import Tags
 from concordant.base.params import (
     IN_DATA_UNITS,
     INTERVALS,
@@ -671,7 +671,7 @@ class PlackettLuce(ExplainedLikelihood):
     def _ranking_law(self, board: Consensus, slots: Ints, expert: int | None) -> predictions.RankingLaw:
         return predictions.ranking_law(self, board.score[slots], expert)
 
-    def _pairwise(self, votes: Votes) -> Comparisons:
+    def _pairwise(self, votes: Any) -> Comparisons:
         return predictions.pairwise(self, votes)
 
     def _expert_fit(self, votes: Any, board: Consensus) -> ExpertFit:
