@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import stats
 from tests.oracles import lists as oracle
 
 from concordant.data.consensus import TIE_TOLERANCE, Consensus, rank_scores
@@ -182,23 +183,23 @@ def test_intervals_travel_with_their_items() -> None:
     assert pickle.loads(pickle.dumps(c)) == c
 
 
-def test_win_probability_is_the_normal_law() -> None:
+def test_probability_better_is_the_normal_law() -> None:
     c = Consensus(["q", "q", "p"], ["a", "b", "a"], [1.0, 0.25, 7], stderr=[0.3, 0.4, 0.0])
     want = NormalDist().cdf(0.75 / math.hypot(0.3, 0.4))
-    assert c.win_probability("a", "b", "q") == pytest.approx(want, abs=1e-12)
-    assert c.win_probability("b", "a", "q") == pytest.approx(1 - want, abs=1e-12)
-    assert c.win_probability("a", "a", "p") == 0.5
+    assert c.probability_better("a", "b", "q") == pytest.approx(want, abs=1e-12)
+    assert c.probability_better("b", "a", "q") == pytest.approx(1 - want, abs=1e-12)
+    assert c.probability_better("a", "a", "p") == 0.5
     sure = Consensus(["q", "q"], ["a", "b"], [1.0, 0.0], stderr=[0, 0])
-    assert (sure.win_probability("a", "b"), sure.win_probability("b", "a")) == (1.0, 0.0)
+    assert (sure.probability_better("a", "b"), sure.probability_better("b", "a")) == (1.0, 0.0)
     for arguments, message in (
         (("a", "b"), "name the one the items belong to"),
         (("a", "z", "q"), "no item 'z' in instance 'q'"),
         (("a", "b", "r"), "no instance 'r'"),
     ):
         with pytest.raises(DataError, match=message):
-            c.win_probability(*arguments)
+            c.probability_better(*arguments)
     with pytest.raises(DataError, match="has no standard errors"):
-        Consensus(["q"], ["a"], [1.0]).win_probability("a", "a")
+        Consensus(["q"], ["a"], [1.0]).probability_better("a", "a")
 
 
 def test_repr_shows_the_first_instance() -> None:
@@ -286,3 +287,26 @@ def test_a_dictionary_is_ranked_as_an_array(scores: list[float]) -> None:
     rank, order = rank_scores(np.array(scores), np.array([0, len(scores)]))
     want = order.tolist(), [scores[i] for i in order.tolist()], rank[order].tolist()
     assert rank_dictionary(dict(enumerate(scores))) == want
+
+
+def test_probabilities_best_are_those_of_the_normal_law() -> None:
+    score, stderr = np.array([0.4, 0.0, 1.0]), np.array([0.6, 0.8, 0.5])
+    c = Consensus(["q"] * 3, list("abc"), score, stderr=stderr)
+    x = np.linspace(-6, 6, 4001)
+    for i in range(3):
+        others = [stats.norm.cdf(x, score[j], stderr[j]) for j in range(3) if j != i]
+        density = stats.norm.pdf(x, score[i], stderr[i])
+        assert c.probabilities_best()[i] == pytest.approx(np.trapezoid(density * np.prod(others, axis=0), x), abs=0.006)
+        worst = np.trapezoid(density * np.prod([1 - p for p in others], axis=0), x)
+        assert c.probabilities_best(2)[i] == pytest.approx(1 - worst, abs=0.006)
+    assert c.probabilities_best(3).tolist() == [1.0] * 3
+    assert c.probabilities_best().tolist() == c.probabilities_best().tolist()
+    # Scores of mean 0 have a singular covariance, and an item without a standard error is left out.
+    table = np.array([[0.5, -0.5, np.nan], [-0.5, 0.5, np.nan], [np.nan] * 3])
+    stderr = np.sqrt(np.diagonal(table))
+    two = Consensus.from_codes(c.slots, np.array([0.6, -0.6, 0.0]), stderr=stderr, covariance=(table,))
+    want = [two.probability_better("a", "b"), two.probability_better("b", "a")]
+    assert two.probabilities_best()[:2] == pytest.approx(want, abs=0.006)
+    assert np.isnan(two.probabilities_best()[2])
+    with pytest.raises(ParameterError, match="'k' parameter"):
+        c.probabilities_best(0)

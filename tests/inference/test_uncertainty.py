@@ -248,8 +248,8 @@ def test_intervals_follow_the_normal_law_or_students() -> None:
     assert gap.upper - gap.value == pytest.approx(wide * np.sqrt(0.13))
     # The probability agrees with the interval: it is 95 % where the lower end of a 90 % interval is 0.
     far = wide / stats.norm.ppf(0.95) * np.sqrt(0.13)
-    assert few.win_probability("i0", "i1") == pytest.approx(stats.norm.cdf(1 / far))
-    assert few.win_probabilities()[0, 1] == pytest.approx(stats.norm.cdf(1 / far))
+    assert few.probability_better("i0", "i1") == pytest.approx(stats.norm.cdf(1 / far))
+    assert few.probabilities_better()[0, 1] == pytest.approx(stats.norm.cdf(1 / far))
 
 
 def test_the_interval_of_a_difference_lies_between_those_of_its_items() -> None:
@@ -259,19 +259,19 @@ def test_the_interval_of_a_difference_lies_between_those_of_its_items() -> None:
     assert one.difference("i0", "i1").upper == pytest.approx(np.sqrt((t**2 + z**2) / 2) * np.sqrt(2))
 
 
-def test_win_probabilities_use_the_covariance_and_survive_taking_apart() -> None:
+def test_probabilities_better_use_the_covariance_and_survive_taking_apart() -> None:
     c = np.array([[0.5, 0.4, 0.0], [0.4, 0.5, 0.0], [0.0, 0.0, 0.1]])
     score = np.concatenate([[0.0, 1.0], [0.3, 0.0, 5.0]])
     both = with_intervals(slots(2, 3), score, [None, ScoreCovariance.of(c)], method="information")
-    table = both.win_probabilities("q1")
+    table = both.probabilities_better("q1")
     assert table[0, 1] == pytest.approx(stats.norm.cdf(0.3 / np.sqrt(0.2)))
     assert table[0, 1] + table[1, 0] == pytest.approx(1.0)
     assert table[0, 0] == 0.5
-    assert both.win_probability("i0", "i1", "q1") == pytest.approx(table[0, 1])
+    assert both.probability_better("i0", "i1", "q1") == pytest.approx(table[0, 1])
     alone = both["q1"].top(2)
     assert alone.items.tolist() == ["i2", "i0"]
-    assert alone.win_probabilities()[1, 0] == pytest.approx(table[0, 2])
-    assert np.isnan(both.win_probabilities("q0")).sum() == 2  # nothing is known there but that an item equals itself
+    assert alone.probabilities_better()[1, 0] == pytest.approx(table[0, 2])
+    assert np.isnan(both.probabilities_better("q0")).sum() == 2  # nothing is known there but that an item equals itself
     assert both.rank_upper is not None
     assert both.rank_upper.tolist()[:2] == [2.0, 2.0]
 

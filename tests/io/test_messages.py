@@ -82,7 +82,7 @@ def test_containers_give_short_messages() -> None:
         lambda: cc.Features([q], [i], [[LONG]]),
         lambda: cc.Consensus([q], [i], [float("nan")]),
         lambda: c.ranking(LONG),
-        lambda: c.win_probability(i, LONG),
+        lambda: c.probability_better(i, LONG),
         lambda: cc.Comparisons([q], [e], [i], [i]),
         lambda: cc.from_frame(pl.DataFrame({LONG: [1], "winner" + "_" * 90_000: [1], "loser": [2]})),
         lambda: cc.from_frame(pl.DataFrame({"instance": [q], "expert": [e], "item": [i], "rank": [0]})),

@@ -94,7 +94,7 @@ ALL: dict[str, Callable[[int, Axes], Axes]] = {
     ),
     "scores": lambda n, ax: plots.scores(board(n), ax=ax),
     "rank_intervals": lambda n, ax: plots.rank_intervals(board(n), ax=ax),
-    "win_matrix": lambda n, ax: plots.win_matrix(board(n), ax=ax),
+    "probability_better": lambda n, ax: plots.probability_better(board(n), ax=ax),
     "network": lambda n, ax: plots.network(lists(3, n), ax=ax),
     "metric_by_cutoff": lambda n, ax: plots.metric_by_cutoff(
         {f"m{k}": evaluation(5, k) for k in range(min(n, 20))}, ax=ax
@@ -201,7 +201,7 @@ def test_hostile_ids_are_drawn_without_a_warning(kind: str) -> None:
     votes = cc.from_lists(dict.fromkeys(HOSTILE, HOSTILE), instance="$q$")
     for ax in (
         plots.scores(consensus, "$q$"),
-        plots.win_matrix(consensus, "$q$"),
+        plots.probability_better(consensus, "$q$"),
         plots.hinton({id_: k - 5.0 for k, id_ in enumerate(HOSTILE)}),
         plots.adherence({id_: k - 5.0 for k, id_ in enumerate(HOSTILE)}),
         plots.agreement(votes),
@@ -411,7 +411,7 @@ def test_scores_without_intervals_are_filled() -> None:
 
 
 def test_leaders_are_kept_and_the_rest_is_said() -> None:
-    for draw in (plots.scores, plots.rank_intervals, plots.win_matrix):
+    for draw in (plots.scores, plots.rank_intervals, plots.probability_better):
         ax = draw(board(50), limit=7)
         assert names(ax) == [f"{k + 1}  i{k}" for k in range(7)]
         assert "the best 7 of 50 items" in ax.get_xlabel()
@@ -488,28 +488,28 @@ def test_names_of_a_network_do_not_overlap() -> None:
     assert apart > SMALL * units
 
 
-def test_columns_of_a_win_matrix_are_told_apart_by_their_rank() -> None:
+def test_columns_of_a_matrix_of_pairs_are_told_apart_by_their_rank() -> None:
     names = [f"the-same-beginning-{i}-and-the-same-end" for i in range(4)]
-    ax = plots.win_matrix(cc.Consensus(["q"] * 4, names, [3.0, 2.0, 1.0, 0.0], stderr=[1.0] * 4))
+    ax = plots.probability_better(cc.Consensus(["q"] * 4, names, [3.0, 2.0, 1.0, 0.0], stderr=[1.0] * 4))
     shown = [t.get_text() for t in ax.get_xticklabels()]
     assert len(set(shown)) == 4
     assert [t.split()[0] for t in shown] == ["1", "2", "3", "4"]
 
 
-def test_win_matrix_holds_the_probabilities_in_percent() -> None:
+def test_probability_better_holds_the_probabilities_in_percent() -> None:
     consensus = cc.Consensus(["q"] * 3, list("abc"), [0.0, 1.0, 9.0], stderr=[0.6, 0.8, 0.1])
-    ax = plots.win_matrix(consensus)
+    ax = plots.probability_better(consensus)
     assert names(ax) == ["1  c", "2  b", "3  a"]
     assert names(ax, "x") == ["1  c", "2  b", "3  a"]
     drawn = ax.collections[0].get_array()
     assert drawn.mask.diagonal().all()
-    assert drawn[1, 2] == pytest.approx(consensus.win_probability("b", "a"))
+    assert drawn[1, 2] == pytest.approx(consensus.probability_better("b", "a"))
     assert words(ax) == [">99", ">99", "<1", "84", "<1", "16"]
     assert ax.collections[0].get_clim() == (0.0, 1.0)
 
 
 def test_letters_are_light_on_dark_cells() -> None:
-    ax = plots.win_matrix(board(2))
+    ax = plots.probability_better(board(2))
     assert [text.get_color() for text in ax.texts] == ["#ffffff", "#1a1a1a"]
 
 
@@ -596,6 +596,19 @@ def test_calibration_bins_predictions_and_counts_them() -> None:
     assert ax.get_xlim() == ax.get_ylim() == (0, 1)
 
 
+def test_calibration_draws_the_table_of_a_model() -> None:
+    votes = cc.synthetic.bradley_terry(6, 300, random_state=1).comparisons
+    model = cc.BradleyTerry()
+    model.fit_predict(votes)
+    table = model.calibration(votes, bins=4)
+    ax = plots.calibration(table)
+    assert ax.lines[1].get_xydata() == pytest.approx(table.select("predicted", "observed").to_numpy())
+    assert [bar.get_height() for bar in ax.patches] == pytest.approx((0.16 * table["n"] / table["n"].max()).to_list())
+    assert "bars: 300 outcomes" in ax.get_xlabel()
+    with pytest.raises(DataError, match=r"the table that model.calibration\(votes\) returns"):
+        plots.calibration([0.5])
+
+
 def test_learning_curve_rings_the_pass_that_was_kept() -> None:
     runs, labels = cc.synthetic.labelled_runs(12, random_state=1)
     model = cc.CRF(passes=4).fit(runs, labels)
@@ -654,7 +667,7 @@ TWO = cc.Consensus(["q", "r"], ["a", "a"], [1.0, 2.0])
         (lambda: plots.scores({}), KindError, "draws a Consensus, not dict"),
         (lambda: plots.scores(TWO, "q", limit=0), ParameterError, "'limit' parameter of plots.scores must be a whole"),
         (lambda: plots.rank_intervals(TWO, "q"), DataError, "has no rank intervals"),
-        (lambda: plots.win_matrix(TWO, "q"), DataError, "no standard errors"),
+        (lambda: plots.probability_better(TWO, "q"), DataError, "no standard errors"),
         (lambda: plots.rank_matrix(TWO), KindError, "draws Preferences, not Consensus"),
         (lambda: plots.rank_matrix(lists(), consensus={"m": EMPTY}), DataError, "'m' has no instance 'q'"),
         (lambda: plots.agreement(cc.Preferences([], [], [], [])), DataError, "no ranking and no comparison"),

@@ -19,12 +19,14 @@ from concordant.aggregators import _bradley_terry_covariates as covariates
 from concordant.aggregators import _bradley_terry_identifiability as identifiability
 from concordant.aggregators import _bradley_terry_intervals as intervals
 from concordant.aggregators import _bradley_terry_judges as judges
+from concordant.aggregators import _bradley_terry_predictions as predictions
 from concordant.aggregators import _bradley_terry_shared as shared
 from concordant.aggregators import _bradley_terry_summary as summaries
 from concordant.aggregators._anchors import ANCHOR, anchor_slots, gauge_of, relative_to_anchor
+from concordant.aggregators._explanations import ExplainedLikelihood, WorkingResponses
 from concordant.aggregators._pairwise_outcomes import ComparisonOutcomes, ListOutcomes, PairwiseOutcomes, has_ties
 from concordant.arrays import Bools, Floats, Ints
-from concordant.base.contract import Aggregator, Tags, Votes
+from concordant.base.contract import Tags, Votes
 from concordant.base.limits import check_limits
 from concordant.base.params import IN_DATA_UNITS, INTERVALS, Constraint, Within, boolean, integer, number, one_of
 from concordant.base.registry import register_method
@@ -80,7 +82,7 @@ class _WindowedScores(NamedTuple):
 
 
 @register_method
-class BradleyTerry(Aggregator):
+class BradleyTerry(ExplainedLikelihood):
     """Bradley-Terry scores from pairwise outcomes, with ties, a prior, side effects, covariates and expert reliability.
 
     P(i beats j) = 1 / (1 + exp(s_j - s_i)), and the scores maximise log-likelihood - ½ prior ‖s‖². With ties, Davidson:
@@ -162,6 +164,10 @@ class BradleyTerry(Aggregator):
 
     Notes
     -----
+    After `fit_predict`, `outcome_probabilities(a, b)` gives the probabilities of win, tie and loss, `residuals`,
+    `goodness_of_fit` and `calibration` hold votes against them, and `explain` splits every score by expert or opponent
+    (docs/uncertainty.md).
+
     `fit(..., features=)` makes the scores linear in covariates of the items: s_i = x_i · b, with the prior still on s.
     Every item needs a row. A constant added to a feature within an instance changes nothing; of collinear columns the
     coefficients of least norm (in standardised columns) are taken, with a warning. A missing value (NaN) is an error.
@@ -784,6 +790,25 @@ class BradleyTerry(Aggregator):
         covariances = judges.score_covariances(known, parameters, prior, clustered=kind == "sandwich")
         words = self._interval_method(kind, has_experts=True)
         return self._gauged(slots, known.score, anchors, covariances, words, outcomes.compared)
+
+    # What the model predicts, and why.
+
+    def _pair_law(self, board: Consensus, a: Ints, b: Ints, side: Floats, expert: Any) -> predictions.PairLaw:
+        return predictions.pair_law(self, board.score[a] - board.score[b], side, expert)
+
+    def _pairwise(self, votes: Votes) -> Comparisons:
+        return predictions.pairwise(self, votes)
+
+    def _n_shared(self) -> int:
+        return len(self._learned_shared())
+
+    def _working_responses(self, votes: Votes, by: str) -> WorkingResponses | None:
+        self._check_request(votes, None)
+        if "ties_" not in self.__dict__:
+            raise NotFittedError.of(type(self).__name__)
+        if self.optimizer == "gd" or "feature_scores_" in self.__dict__:
+            return None
+        return predictions.working_responses(self, votes, by)
 
     def _affordable_kind(self, slots: Slots, kind: str, *, all_or_none: bool) -> str:
         """Return how intervals are made, "none" (with a warning) where they take much memory and were not asked for.

@@ -29,14 +29,17 @@ from concordant.aggregators._mallows import (
     pools_of,
     restored_chains,
 )
+from concordant.aggregators._mallows_predictions import complete_pairs, mallows_law, mallows_pair_law
 from concordant.aggregators._mle_existence import disconnected_instances, explain_disconnected, others_alike
+from concordant.aggregators._predictions import ModelPredictions, PairLaw
 from concordant.aggregators.fusion import LISTS
 from concordant.aggregators.majority import MISSING, Kemeny, check_tables
-from concordant.arrays import Codes, Floats
-from concordant.base.contract import Aggregator, Tags
+from concordant.arrays import Codes, Floats, Ints
+from concordant.base.contract import Tags
 from concordant.base.limits import check_limits
 from concordant.base.params import Constraint, Within, boolean, integer, number, one_of, optional, seed
 from concordant.base.registry import register_method
+from concordant.data.comparisons import Comparisons
 from concordant.data.consensus import Consensus
 from concordant.data.preferences import Preferences
 from concordant.data.streams import instance_stream
@@ -44,14 +47,17 @@ from concordant.errors import (
     ConvergenceWarning,
     DataError,
     IdentifiabilityWarning,
+    KindError,
     NotFittedError,
     ParameterError,
     Setting,
     listing,
+    quote,
 )
 from concordant.execution import Shards, map_instances, report_progress, threads, without_progress
 from concordant.execution.blocks import Blocks, shards_of
 from concordant.inference.experts import check_known
+from concordant.inference.predictions import RankingLaw
 from concordant.inference.summary import Estimates, ModelReport
 from concordant.kernels import kemeny, mallows
 from concordant.learning.checkpoints import StepCheckpoint
@@ -128,7 +134,7 @@ def _scores(preferences: Preferences, pools: list[PooledLists], places: list[Flo
 
 
 @register_method
-class Mallows(Aggregator):
+class Mallows(ModelPredictions):
     """Minus the mean position of the item in rankings drawn from the Mallows model that fits the lists best.
 
     A list σ of an instance has probability exp(θ d(π, σ)) / Z(θ), where d is the number of pairs that σ and the centre
@@ -163,6 +169,10 @@ class Mallows(Aggregator):
 
     Notes
     -----
+    After `fit_predict`, `outcome_probabilities(a, b)`, `ranking_probability`, `first_place_probabilities` and
+    `top_k_probabilities` predict complete lists around the centre (docs/uncertainty.md): item a precedes b, d places
+    below it, with probability (d + 1) / (1 − q^{d+1}) − d / (1 − q^d), q = exp(θ).
+
     The information about θ has a closed form: for complete lists without ties n d²/dθ² log [M]! = n Σ_{j=2..M}
     [q / (1 − q)² − j² q^j / (1 − q^j)²], n lists; incomplete and tied lists have sums of such terms.
 
@@ -284,6 +294,27 @@ class Mallows(Aggregator):
                 "Scores are minus expected positions, and have no standard errors",
             ],
         )
+
+    def _instance_theta(self, board: Consensus, n: int) -> float:
+        """Return θ of an instance of a consensus."""
+        if self.dispersion is not None:
+            return float(self.dispersion)
+        known: dict[str, float] = self.__dict__.get("dispersion_", {})
+        if board.instances[n] not in known:
+            raise NotFittedError(
+                f"this Mallows has no dispersion of instance {quote(board.instances[n])}. Call fit_predict with its "
+                "lists, or set dispersion=."
+            )
+        return known[board.instances[n]]
+
+    def _pair_law(self, board: Consensus, a: Ints, b: Ints, side: Floats, expert: Any) -> PairLaw:
+        return mallows_pair_law(board, a, b, lambda n: self._instance_theta(board, n))
+
+    def _ranking_law(self, board: Consensus, slots: Ints, expert: int | None) -> RankingLaw:
+        return mallows_law(board, slots, self._instance_theta(board, int(board.slots.instance[slots[0]])))
+
+    def _pairwise(self, votes: Any) -> Comparisons:
+        return complete_pairs(votes, type(self).__name__)
 
     def _theta_stderr(self, distances: ExpectedDistances, theta: Floats) -> Floats:
         """Return the standard error of every θ from the observed information, NaN for those given or at a bound."""
@@ -529,7 +560,7 @@ def _restored_block(block: _MallowsBlock, known: State, owner: ExtendedMallows) 
 
 
 @register_method
-class ExtendedMallows(Aggregator):
+class ExtendedMallows(ModelPredictions):
     """Minus the posterior mean position of the item, with a learned dispersion per expert.
 
     `fit` learns θ_e <= 0 for every expert e from all instances: given the true ranking π of an instance, a list σ of e
@@ -779,6 +810,35 @@ class ExtendedMallows(Aggregator):
     def _check_state(self) -> None:
         if "theta_" in self.__dict__ and self.theta_.shape != (len(self.experts_),):
             raise DataError(f"theta is not one number for each of {len(self.experts_)} experts.")
+
+    def _expert_theta(self, expert: Any) -> float:
+        """Return θ of the expert that a prediction is for."""
+        if self.k is not None:
+            raise KindError(
+                "ExtendedMallows(k=...) gives cut lists a probability, not complete ones. Leave k out for predictions."
+            )
+        if expert is None:
+            raise ParameterError(
+                f"every expert of ExtendedMallows has an own dispersion. Name one: expert={self.experts_[0]!r}."
+            )
+        return float(self.theta_[expert])
+
+    def _pair_law(self, board: Consensus, a: Ints, b: Ints, side: Floats, expert: Any) -> PairLaw:
+        if expert is None:
+            self._expert_theta(None)
+        win = np.empty(len(a))
+        for code in np.unique(expert).tolist():
+            own, theta = np.flatnonzero(expert == code), self._expert_theta(code)
+            win[own], _, _ = mallows_pair_law(
+                board, a[own], b[own], dict.fromkeys(range(len(board)), theta).__getitem__
+            )
+        return win, np.zeros(len(a)), 1.0 - win
+
+    def _ranking_law(self, board: Consensus, slots: Ints, expert: int | None) -> RankingLaw:
+        return mallows_law(board, slots, self._expert_theta(expert))
+
+    def _pairwise(self, votes: Any) -> Comparisons:
+        return complete_pairs(votes, type(self).__name__)
 
     def _check_combination(self, labels: Labels | None) -> None:
         if self.k is not None and self.missing == "unknown":

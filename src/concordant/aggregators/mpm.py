@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 
 from concordant.aggregators._mle_existence import disconnected_instances, explain_disconnected, others_alike
 from concordant.aggregators._net_counts import NetCounts, net_counts
+from concordant.aggregators._predictions import ModelPredictions, PairLaw
 from concordant.aggregators.majority import PAIRED, each_instance
 from concordant.arrays import Floats, Ints
-from concordant.base.contract import Aggregator, FitInfo, Tags, Votes
+from concordant.base.contract import FitInfo, Tags, Votes
 from concordant.base.params import INTERVALS, Constraint, Within, integer, number, one_of
 from concordant.base.registry import register_method
 from concordant.data.comparisons import Comparisons
@@ -29,6 +30,7 @@ from concordant.errors import (
     ConvergenceWarning,
     DataError,
     IdentifiabilityWarning,
+    KindError,
     NotFittedError,
     ParameterError,
     Setting,
@@ -39,6 +41,7 @@ from concordant.execution import InMemory, Shards, map_instances, report_progres
 from concordant.execution.blocks import Blocks
 from concordant.inference.experts import learned_adherence
 from concordant.inference.likelihood import free_scores
+from concordant.inference.predictions import davidson_law
 from concordant.inference.summary import Estimates, ModelReport, score_estimates
 from concordant.inference.uncertainty import (
     Clusters,
@@ -118,7 +121,7 @@ class _ScoreEstimate(NamedTuple):
 
 
 @register_method
-class MPM(Aggregator):
+class MPM(ModelPredictions):
     """Scores of the multinomial preference model: preferences are draws from one distribution over all ordered pairs.
 
     Expert k prefers i to j with probability exp(θ_k (s_i − s_j)/(γ_i + γ_j)) / Z_k, Z_k the sum over all ordered pairs
@@ -205,6 +208,10 @@ class MPM(Aggregator):
     then, as always, scores and variances are estimated with θ fixed and without a prior on the scores. Where every item
     only wins or only loses there is no finite estimate: a warning names the instance, and the scores are Σ θ d, which
     has the same order.
+
+    After `fit_predict`, `outcome_probabilities(a, b)` is the probability that a preference about these two items is for
+    a, P(a over b) / (P(a over b) + P(b over a)); `residuals`, `goodness_of_fit` and `calibration` take comparisons
+    (docs/uncertainty.md).
 
     Supervised θ counts the pairs of items with different labels that the expert orders; an instance without such a pair
     is skipped, and a list of weight 2 counts twice in the mean over instances. In comparisons, every win of the item
@@ -513,6 +520,29 @@ class MPM(Aggregator):
         if used == "none" or not counts.named:
             return np.ones(len(counts.expert))
         return learned_adherence(self, counts.votes)[counts.expert]
+
+    def _pair_law(self, board: Consensus, a: Ints, b: Ints, side: Floats, expert: Any) -> PairLaw:
+        """Return the law of a preference about these two items: P(i over j) / (P(i over j) + P(j over i))."""
+        spread: Any = 1.0
+        if self.variances:
+            variance = self.__dict__.get("variance_", np.zeros(0))
+            if board is not self.__dict__.get("consensus_") or len(variance) != board.n_slots:
+                raise KindError(
+                    "MPM(variances=True) predicts only for the items of its last fit_predict, whose variances it has."
+                )
+            # Where nothing was estimated, the mean of the logarithms.
+            variance = np.where(np.isnan(variance), 1.0, variance)
+            spread = variance[a] + variance[b]
+        theta = 1.0 if expert is None else self.adherence_[expert]
+        return davidson_law(2.0 * theta * (board.score[a] - board.score[b]) / spread)
+
+    def _pairwise(self, votes: Votes) -> Comparisons:
+        if isinstance(votes, Preferences):
+            raise KindError(
+                "MPM counts differences of ranks, not outcomes, in lists: there are no residuals. Give comparisons."
+            )
+        counts = votes.left, votes.right, votes.n_left, votes.n_right, np.zeros(votes.n_rows)
+        return Comparisons.from_codes(votes.slots, votes.experts, votes.expert, *counts, sided=votes.sided)
 
     def _solve(self, counts: NetCounts, groups: _AdherenceGroups) -> _ScoreEstimate:
         """Return the scores of every instance."""

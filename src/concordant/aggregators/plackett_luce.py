@@ -15,14 +15,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from concordant.aggregators import _bradley_terry_covariates as covariates
+from concordant.aggregators import _plackett_luce_predictions as predictions
 from concordant.aggregators import _plackett_luce_summary as summaries
 from concordant.aggregators._anchors import ANCHOR, anchor_slots, gauge_of, relative_to_anchor
+from concordant.aggregators._explanations import ExplainedLikelihood, WorkingResponses
 from concordant.aggregators._mle_existence import disconnected_instances, explain_disconnected, others_alike
 from concordant.aggregators._plackett_luce_adherence import AdherenceLearner, PlackettLuceBlock
+from concordant.aggregators._predictions import ExpertFit
 from concordant.aggregators.fusion import LISTS
 from concordant.aggregators.majority import each_instance
 from concordant.arrays import Floats, Ints
-from concordant.base.contract import Aggregator, Tags
+from concordant.base.contract import Tags
 from concordant.base.params import (
     IN_DATA_UNITS,
     INTERVALS,
@@ -35,6 +38,7 @@ from concordant.base.params import (
     optional,
 )
 from concordant.base.registry import register_method
+from concordant.data.comparisons import Comparisons
 from concordant.data.consensus import Consensus
 from concordant.data.index import Slots, Texts
 from concordant.data.preferences import Preferences
@@ -101,7 +105,7 @@ def _is_prior(value: Any) -> bool:
 
 
 @register_method
-class PlackettLuce(Aggregator):
+class PlackettLuce(ExplainedLikelihood):
     """The score s of each item in the model that picks the next item i with probability exp(s_i) / Σ exp(s_left).
 
     Scores maximise Σ_lists w Σ_k [s_{i_k} − log Σ_{u ≥ k} exp(s_{i_u})] less the prior's ½ λ ‖s‖²; they have mean 0,
@@ -190,6 +194,10 @@ class PlackettLuce(Aggregator):
 
     The three are different models, and their estimates differ: the coefficient tie2 of R's PlackettLuce is log δ_2 of
     "davidson-luce" and has no counterpart in the others.
+
+    After `fit_predict`, `ranking_probability`, `first_place_probabilities`, `top_k_probabilities` and
+    `outcome_probabilities` predict new lists, `residuals` and `calibration` hold lists against them, and `explain`
+    splits every score by expert or opponent (docs/uncertainty.md).
 
     `fit(..., features=)` makes the scores linear in covariates of the items: s_i = x_i · b, with the prior still on s.
     Every item needs a row. A constant added to a feature within an instance changes nothing; of collinear columns the
@@ -674,6 +682,32 @@ class PlackettLuce(Aggregator):
         basis, r = self.feature_basis_[rows], self.feature_basis_.shape[1]
         spreads = covariates.score_covariances(slots, basis, self.coefficient_covariance_[:r, :r])
         return self._gauged(slots, score, anchors, [c for c in spreads if not isinstance(c, str)], how)
+
+    # What the model predicts, and why.
+
+    def _pair_law(self, board: Consensus, a: Ints, b: Ints, side: Floats, expert: Any) -> predictions.PairLaw:
+        return predictions.pair_law(self, board.score[a] - board.score[b], expert)
+
+    def _ranking_law(self, board: Consensus, slots: Ints, expert: int | None) -> predictions.RankingLaw:
+        return predictions.ranking_law(self, board.score[slots], expert)
+
+    def _pairwise(self, votes: Any) -> Comparisons:
+        return predictions.pairwise(self, votes)
+
+    def _expert_fit(self, votes: Any, board: Consensus) -> ExpertFit:
+        data = _RankingData.of(votes, self, self._list_adherence(votes))
+        return predictions.expert_fit(data, votes, board)
+
+    def _n_shared(self) -> int:
+        return len(self.__dict__.get("tie_", ()))
+
+    def _working_responses(self, votes: Any, by: str) -> WorkingResponses | None:
+        if self.optimizer == "gd" or self.ties == "partition" or "feature_scores_" in self.__dict__:
+            return None
+        estimate = self._estimate(_RankingData.of(votes, self, self._list_adherence(votes)))
+        anchors = anchor_slots(votes.slots, self.anchor)
+        score, _ = relative_to_anchor(votes.slots, self._slot_scores(estimate), (), anchors)
+        return predictions.working_responses(estimate, votes, by, score, anchors)
 
     # Adherence.
 

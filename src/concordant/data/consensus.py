@@ -40,6 +40,8 @@ __all__ = ["OPTIONAL_COLUMNS", "TIE_TOLERANCE", "Consensus", "Difference", "rank
 
 TIE_TOLERANCE = 1e-12
 
+# Draws of the probabilities to be the best; an even number.
+_DRAWS = 40_000
 # How many rows the view in a notebook shows.
 _SHOWN = 20
 # Columns beside score and rank that a consensus may have.
@@ -414,9 +416,11 @@ class Consensus(Container):
 
         return NormalDist().inv_cdf(0.5 + (0.95 if self.level is None else self.level) / 2)
 
-    def win_probability(self, a: Any, b: Any, instance: Any = None) -> float:
-        """Return the probability that item `a` is truly better than item `b`, from the scores' standard errors.
+    def probability_better(self, a: Any, b: Any, instance: Any = None) -> float:
+        """Return the posterior probability that item `a` is truly better than item `b`, from the standard errors.
 
+        More votes bring it to 0 or 1. It is not the share of games that `a` wins against `b`: that is
+        `outcome_probabilities(a, b)` of the model.
         Phi((s_a - s_b) / e), e the standard error of the difference: from the covariance of the scores where the
         method gives it, else sqrt(e_a^2 + e_b^2), and larger if few experts widen the intervals. A consensus without
         standard errors raises DataError.
@@ -424,7 +428,7 @@ class Consensus(Container):
         Examples
         --------
         >>> c = Consensus(["q", "q"], ["a", "b"], [1.0, 0.0], stderr=[0.6, 0.8])
-        >>> round(c.win_probability("a", "b"), 4)
+        >>> round(c.probability_better("a", "b"), 4)
         0.8413
         """
         gap, spread, half_width = self._difference(a, b, instance)
@@ -432,15 +436,15 @@ class Consensus(Container):
             return 0.5 if gap == 0 else float(gap > 0)
         return 0.5 * (1.0 + math.erf(gap / (spread * half_width / self._normal_half_width()) / math.sqrt(2.0)))
 
-    def win_probabilities(self, instance: Any = None) -> Floats:
-        """Return the table of win probabilities of an instance: row i, column j holds that of item i against item j.
+    def probabilities_better(self, instance: Any = None) -> Floats:
+        """Return `probability_better` for all pairs of an instance: row i, column j for item i against item j.
 
         Items are in the order of `items`; the diagonal is 0.5, and NaN marks pairs about which nothing is known.
 
         Examples
         --------
         >>> c = Consensus(["q", "q"], ["a", "b"], [1.0, 0.0], stderr=[0.6, 0.8])
-        >>> c.win_probabilities().round(4).tolist()
+        >>> c.probabilities_better().round(4).tolist()
         [[0.5, 0.8413], [0.1587, 0.5]]
         """
         from scipy.special import ndtr
@@ -460,11 +464,58 @@ class Consensus(Container):
         np.fill_diagonal(out, 0.5)
         return out
 
+    def probabilities_best(self, k: int = 1, instance: Any = None) -> Floats:
+        """Return the posterior probability of every item of an instance to be truly among the best k.
+
+        It is the share of 40,000 draws from the normal distribution of the scores in which fewer than k items are
+        better, with a standard error of at most 0.0025; the draws are always the same. The distribution has the
+        covariance of the scores where the method gives it, and is wider where few experts widen the intervals. Items
+        are in the order of `items`; those without a standard error are left out, with NaN. To be first in a new list is
+        another question: `first_place_probabilities` of the model.
+
+        Examples
+        --------
+        >>> c = Consensus(["q"] * 3, ["a", "b", "c"], [1.0, 0.5, -1.0], stderr=[0.5, 0.5, 0.5])
+        >>> c.probabilities_best().round(2).tolist(), c.probabilities_best(2).round(2).tolist()
+        ([0.76, 0.24, 0.0], [1.0, 0.98, 0.02])
+        """
+        _check_count(k, "k", "probabilities_best")
+        stderr = self._require_stderr()
+        n = self._instance(instance)
+        own = np.arange(int(self.slots.offsets[n]), int(self.slots.offsets[n + 1]))
+        table = None if self.covariance is None else self.covariance[n]
+        variance = stderr[own] ** 2 if table is None else np.diagonal(table)
+        known = np.flatnonzero(~np.isnan(variance))
+        out = np.full(len(own), np.nan)
+        out[known] = 0.0
+        m = len(known)
+        if m <= k:
+            out[known] = 1.0
+            return out
+        wide = self._half_widths(own[known]) / self._normal_half_width()
+        root: Floats = np.sqrt(variance[known])[:, None]
+        if table is not None:
+            # The covariance of scores with a fixed mean is singular: no Cholesky factor.
+            values, vectors = np.linalg.eigh(table[np.ix_(known, known)])
+            root = vectors * np.sqrt(np.maximum(values, 0.0))
+        root = wide[:, None] * root
+        random, left = np.random.default_rng(0), _DRAWS
+        while left:
+            size = min(left, max(2, (1 << 22) // m // 2 * 2))
+            half = random.standard_normal((size // 2, m))
+            error = half * root[:, 0] if table is None else half @ root.T
+            drawn = self.score[own[known]] + np.concatenate([error, -error])
+            best = np.argpartition(-drawn, k - 1, axis=1)[:, :k]
+            out[known] += np.bincount(best.ravel(), minlength=m)
+            left -= size
+        out[known] /= _DRAWS
+        return out
+
     def _require_stderr(self) -> Floats:
         if self.stderr is None:
             raise DataError(
-                "this consensus has no standard errors, so no win probabilities and no intervals of differences. "
-                "Use a method that gives them."
+                "this consensus has no standard errors, so no probability of being better and no intervals of "
+                "differences. Use a method that gives them."
             )
         return self.stderr
 

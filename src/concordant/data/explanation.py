@@ -1,4 +1,4 @@
-"""Why an item stands where it stands: a score taken apart into what each expert adds to it."""
+"""Why an item stands where it stands: a score taken apart into what each expert, or each opponent, adds to it."""
 
 from __future__ import annotations
 
@@ -41,6 +41,8 @@ class Explanation:
         What is added besides: by known experts who are not there, or to items that no list holds.
     score : float64[items]
         The scores: the sum of the two.
+    by : {"expert", "opponent"}
+        Whose parts they are. Opponents are items: their names are in `experts`.
     """
 
     instance: str
@@ -49,9 +51,10 @@ class Explanation:
     contribution: Floats
     base: Floats
     score: Floats
+    by: str = "expert"
 
     def to_frame(self) -> pl.DataFrame:
-        """Return a Polars frame: item, expert, contribution, one row for each pair, best item first.
+        """Return a Polars frame: item, expert (or opponent), contribution, one row for each pair, best item first.
 
         The contributions of an item add up to its score. Where something is added besides, it has a row of its own, in
         which the expert is null.
@@ -62,7 +65,7 @@ class Explanation:
         return pl.DataFrame(
             {
                 "item": [i for i in self.items for _ in named],
-                "expert": pl.Series(named * len(self.items), dtype=pl.String),
+                self.by: pl.Series(named * len(self.items), dtype=pl.String),
                 "contribution": parts.ravel(),
             }
         )
@@ -105,6 +108,7 @@ class Explanation:
             self.contribution[rows],
             self.base[rows],
             np.array(score, dtype=np.float64),
+            self.by,
         )
 
     def _row(self, item: Any) -> int:
@@ -140,10 +144,12 @@ class Explanation:
         return self.to_text()
 
     def __repr__(self) -> str:
-        return f"Explanation of {self.instance!r}: {len(self.items)} items, {len(self.experts)} experts"
+        return f"Explanation of {self.instance!r}: {len(self.items)} items, {len(self.experts)} {self.by}s"
 
 
-def explain(votes: Any, instance: str | None, contributions: Callable[[Any], Contributions]) -> Explanation:
+def explain(
+    votes: Any, instance: str | None, contributions: Callable[[Any], Contributions], *, by: str = "expert"
+) -> Explanation:
     """Return what every expert adds to the score of every item of one instance.
 
     `contributions` gives, for the votes of that instance, the experts, what each adds to each item, and the base score.
@@ -170,4 +176,5 @@ def explain(votes: Any, instance: str | None, contributions: Callable[[Any], Con
         contribution[order][:, loud],
         base[order],
         score[order],
+        by,
     )

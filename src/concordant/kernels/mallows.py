@@ -24,19 +24,20 @@ __all__ = [
     "mean_positions",
     "overlap_distance",
     "pool_moments",
+    "regular",
     "sample_order",
     "solve_theta",
 ]
 
 # Lists that always agree have no finite estimate; θ stops here, where a contradiction has odds of 1e-13.
 LEAST_THETA = -30.0
-# Below this `_regular` uses its series; the first neglected term is under 1e-16.
+# Below this `regular` uses its series; the first neglected term is under 1e-16.
 _SERIES = 0.05
 # The exponential of this is finite, and its inverse is negligible beside the other term.
 _HUGE = 700.0
 
 
-def _regular(y: Floats) -> Floats:
+def regular(y: Floats) -> Floats:
     """Return 1 / (exp(y) − 1) − 1 / y for y >= 0: j q^j / (1 − q^j) without its pole at 0."""
     large = np.maximum(y, _SERIES)
     direct = 1.0 / np.expm1(np.minimum(large, _HUGE)) - 1.0 / large
@@ -53,7 +54,7 @@ def expected_distances(theta: float, n: int) -> Floats:
     [0.0, 0.0, 0.2689, 0.6937, 1.2011]
     """
     j = np.arange(n + 1, dtype=np.float64)
-    h = j * _regular(-theta * j)
+    h = j * regular(-theta * j)
     out: Floats = j * (h[1] if n else 0.0) - np.cumsum(h)
     return out
 
@@ -74,7 +75,7 @@ def distance_variances(theta: float, n: int) -> Floats:
 
 
 def _regular_slope(y: Floats) -> Floats:
-    """Return the derivative of `_regular`: 1 / y² − exp(y) / (exp(y) − 1)² for y >= 0."""
+    """Return the derivative of `regular`: 1 / y² − exp(y) / (exp(y) − 1)² for y >= 0."""
     large = np.maximum(y, _SERIES)
     direct = 1.0 / large**2 - 0.25 / np.sinh(np.minimum(large, _HUGE) / 2) ** 2
     return np.where(y < _SERIES, 1.0 / 12.0 - y**2 / 240.0 + y**4 / 6048.0 - y**6 / 172800.0, direct)
@@ -184,7 +185,7 @@ def mean_positions(theta: float, n: int) -> Floats:
         return np.ones(n)
     j = np.arange(n + 1, dtype=np.float64)
     # j / (1 − q^j) = j + j q^j / (1 − q^j); the pole at 0 cancels in the difference.
-    t = j + j * _regular(-theta * j)
+    t = j + j * regular(-theta * j)
     behind = 1.0 - np.diff(t)[1:]  # the probability that the upper of two items at distance 1, 2, ... comes second
     lost = np.concatenate([[0.0], np.cumsum(behind)])
     place = np.arange(n)

@@ -26,7 +26,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 __all__ = [
+    "CalibrationBars",
     "Curve",
+    "calibration_bars",
     "expert_order",
     "finite_numbers",
     "values_at_items",
@@ -42,7 +44,6 @@ __all__ = [
     "parse_points",
     "fit_trace",
     "instance_code",
-    "wilson_interval",
 ]
 
 _RESAMPLES = 2000
@@ -307,12 +308,27 @@ def fit_trace(fit: Any, name: str) -> tuple[Floats, int | None, bool]:
     return table, chosen.get("passes"), getattr(info, "validation", None) is not None
 
 
-def wilson_interval(share: Floats, count: Ints, level: float) -> tuple[Floats, Floats]:
-    """Return Wilson's score interval of a share of `count` trials."""
-    z2 = NormalDist().inv_cdf(0.5 + level / 2) ** 2
-    middle = (share + z2 / (2 * count)) / (1 + z2 / count)
-    reach = np.sqrt(z2 * (share * (1 - share) / count + z2 / (4 * count**2))) / (1 + z2 / count)
-    return middle - reach, middle + reach
+class CalibrationBars(NamedTuple):
+    """Bars of a calibration curve: where they stand and their width, means, intervals, and numbers of predictions."""
+
+    at: Floats
+    width: float
+    predicted: Floats
+    observed: Floats
+    lower: Floats
+    upper: Floats
+    count: Any
+
+
+def calibration_bars(table: Any) -> CalibrationBars:
+    """Return the bars of the table that `calibration` of a model gives."""
+    wanted = ("predicted", "observed", "lower", "upper", "n")
+    if not set(wanted) <= set(getattr(table, "columns", ())) or not len(table):
+        raise DataError(
+            "plots.calibration: pass predictions and outcomes, or the table that model.calibration(votes) returns."
+        )
+    predicted, *others = (np.asarray(table[name], dtype=np.float64) for name in wanted)
+    return CalibrationBars(predicted, 0.02, predicted, *others)
 
 
 def expert_order(experts: Sequence[str], order: Any, clusters: Callable[[], Ints]) -> Ints:

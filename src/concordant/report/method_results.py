@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from concordant.aggregators._explanations import ExplainedLikelihood
 from concordant.arrays import Floats
 from concordant.base.contract import Aggregator
 from concordant.base.registry import create
@@ -226,6 +227,9 @@ def _ranks(scores: Floats) -> Floats:
 def _from_contributions(
     method: Aggregator, votes: Preferences, consensus: Consensus, drawn: Floats
 ) -> tuple[Floats, Floats] | None:
+    if isinstance(method, ExplainedLikelihood):
+        # The parts of an expert change with the weights of the others.
+        return None
     low, high = np.full(votes.n_slots, np.nan), np.full(votes.n_slots, np.nan)
     code = votes.experts.codes
     for n, instance in enumerate(votes.instances):

@@ -19,12 +19,15 @@ from concordant.data.consensus import Consensus
 from concordant.data.labels import Labels
 from concordant.data.preferences import Preferences
 from concordant.errors import DataError, KindError, ParameterError, shorten
+from concordant.inference.predictions import wilson_interval
 from concordant.kernels.ratios import ratio
 from concordant.metrics.evaluation import Evaluation, precision_at_recall
 from concordant.report._instances import best_slots, rank_table
 from concordant.report._plot_data import (
+    CalibrationBars,
     Curve,
     by_name,
+    calibration_bars,
     check_level,
     check_limit,
     expert_columns,
@@ -39,7 +42,6 @@ from concordant.report._plot_data import (
     values_at_items,
     values_by_cutoff,
     values_by_recall,
-    wilson_interval,
 )
 from concordant.report._plot_style import (
     LARGE,
@@ -86,7 +88,7 @@ __all__ = [
     "rank_intervals",
     "rank_matrix",
     "scores",
-    "win_matrix",
+    "probability_better",
 ]
 
 # The most items of a network: it counts all pairs.
@@ -539,10 +541,12 @@ def rank_intervals(consensus: Consensus, instance: Any = None, *, limit: int = 4
 
 
 @plot_style
-def win_matrix(consensus: Consensus, instance: Any = None, *, limit: int = 30, ax: Axes | None = None) -> Axes:
-    """Draw a table of the probabilities, in percent, that the item of a row is better than the item of a column.
+def probability_better(consensus: Consensus, instance: Any = None, *, limit: int = 30, ax: Axes | None = None) -> Axes:
+    """Draw a table of the chances, in percent, that the item of a row is truly better than the item of a column.
 
-    Items are ordered by rank. Darker cells are higher probabilities; pairs without one are grey.
+    It is the posterior chance (`Consensus.probability_better`), which more votes bring to 0 or 1, and not the share of
+    games that the model expects the item to win (`outcome_matrix` of the model). Items are ordered by rank. Darker
+    cells are higher chances; pairs without one are grey.
 
     Parameters
     ----------
@@ -559,30 +563,30 @@ def win_matrix(consensus: Consensus, instance: Any = None, *, limit: int = 30, a
     --------
     >>> import concordant as cc
     >>> board = cc.Consensus(["q"] * 2, ["a", "b"], [1.0, 0.0], stderr=[0.6, 0.8])
-    >>> ax = cc.plots.win_matrix(board)
+    >>> ax = cc.plots.probability_better(board)
     >>> [text.get_text() for text in ax.texts]
     ['84', '16']
     """
-    slots, names, rest = _top_items(consensus, instance, limit, "win_matrix")
-    n = instance_code(consensus, instance, "win_matrix")
+    slots, names, rest = _top_items(consensus, instance, limit, "probability_better")
+    n = instance_code(consensus, instance, "probability_better")
     own = slots - int(consensus.slots.offsets[n])
-    wins = consensus.win_probabilities(consensus.instances[n])[np.ix_(own, own)]
-    np.fill_diagonal(wins, np.nan)
+    better = consensus.probabilities_better(consensus.instances[n])[np.ix_(own, own)]
+    np.fill_diagonal(better, np.nan)
     m = len(names)
     if ax is None:
         side = min(max(2.6, 1.5 + 0.28 * m), 9.0)
         ax = new_axes(side + 0.8, side)
     ink = style_axes(ax, frame="")
     ax.set_aspect("equal")
-    cells = heat_map(ax, wins, colormap("Blues", ink.faint), 0.0, 1.0)
+    cells = heat_map(ax, better, colormap("Blues", ink.faint), 0.0, 1.0)
     ax.set_xlim(-0.5, m - 0.5)
     thin = row_names(ax, names)
     # The rank tells columns apart whose names are cut to the same text.
     column_names(ax, [f"{consensus.rank[s]}  {label_text(consensus.items[int(s)], 22)}" for s in slots])
-    texts = np.array([["" if np.isnan(p) else _percent_text(p) for p in row] for row in wins], dtype=object)
+    texts = np.array([["" if np.isnan(p) else _percent_text(p) for p in row] for row in better], dtype=object)
     annotate_cells(ax, cells, texts, np.arange(m), 4)
     set_caption(ax, rest, thin)
-    colorbar(ax, cells, "probability that the row is better", percent=True)
+    colorbar(ax, cells, "chance that the row is truly better, not its win rate", percent=True)
     _set_title(ax, consensus, instance)
     return ax
 
@@ -851,8 +855,8 @@ def precision_recall(
 
 @plot_style
 def calibration(
-    predicted: ArrayLike,
-    outcomes: ArrayLike,
+    predicted: Any,
+    outcomes: ArrayLike | None = None,
     *,
     bins: int = 10,
     level: float = 0.95,
@@ -865,14 +869,14 @@ def calibration(
 
     Parameters
     ----------
-    predicted : array of N probabilities
-        Between 0 and 1.
+    predicted : array of N probabilities, or frame
+        Between 0 and 1; or the table of `calibration(votes)` of a model, which has its own bins and intervals.
     outcomes : array of N numbers
-        1 if the prediction came true, 0 if not, 0.5 for a tie.
+        1 if the prediction came true, 0 if not, 0.5 for a tie. Not given with a table.
     bins : int
-        Number of bins of equal width.
+        Number of bins of equal width, of an array.
     level : float
-        The level of the intervals.
+        The level of the intervals, of an array.
     ax : Axes, optional
         Axes to draw on.
 
@@ -885,45 +889,49 @@ def calibration(
     """
     from matplotlib.patheffects import withStroke
 
-    bins = check_limit(bins, "calibration", "bins")
-    check_level(level, "calibration")
-    p, y = finite_numbers(predicted, "predictions", "calibration"), finite_numbers(outcomes, "outcomes", "calibration")
-    if len(p) != len(y):
-        raise DataError(
-            f"plots.calibration: got {len(p)} predictions and {len(y)} outcomes; their numbers must be equal."
+    if outcomes is None:
+        bars, words = calibration_bars(predicted), "outcomes"
+    else:
+        bins = check_limit(bins, "calibration", "bins")
+        check_level(level, "calibration")
+        p, y = (
+            finite_numbers(v, what, "calibration") for v, what in ((predicted, "predictions"), (outcomes, "outcomes"))
         )
-    for what, values in (("predictions", p), ("outcomes", y)):
-        if values.min() < 0 or values.max() > 1:
-            wrong = values[(values < 0) | (values > 1)][0]
-            raise DataError(f"plots.calibration: {what} must lie between 0 and 1. Got {wrong:g}.")
-    which = np.minimum((p * bins).astype(np.int64), bins - 1)
-    count = np.bincount(which, minlength=bins)
-    full = np.flatnonzero(count)
-    mean_p = np.bincount(which, weights=p, minlength=bins)[full] / count[full]
-    mean_y = np.bincount(which, weights=y, minlength=bins)[full] / count[full]
-    low, high = wilson_interval(mean_y, count[full], level)
+        if len(p) != len(y):
+            raise DataError(
+                f"plots.calibration: got {len(p)} predictions and {len(y)} outcomes; their numbers must be equal."
+            )
+        for what, values in (("predictions", p), ("outcomes", y)):
+            if values.min() < 0 or values.max() > 1:
+                wrong = values[(values < 0) | (values > 1)][0]
+                raise DataError(f"plots.calibration: {what} must lie between 0 and 1. Got {wrong:g}.")
+        which = np.minimum((p * bins).astype(np.int64), bins - 1)
+        count = np.bincount(which, minlength=bins)
+        full = np.flatnonzero(count)
+        mean_p = np.bincount(which, weights=p, minlength=bins)[full] / count[full]
+        mean_y = np.bincount(which, weights=y, minlength=bins)[full] / count[full]
+        interval = wilson_interval(mean_y, count[full], level)
+        bars = CalibrationBars((full + 0.5) / bins, 0.92 / bins, mean_p, mean_y, *interval, count[full])
+        words = f"predictions; {level:.0%} intervals"
 
     if ax is None:
         ax = new_axes(4.6, 4.4)
     ink = style_axes(ax, grid="both")
     ax.plot([0, 1], [0, 1], color=ink.quiet, linewidth=1.0, linestyle="--", zorder=1)
     # The tallest bar takes the lowest sixth of the axes.
-    tall = 0.16 * count[full] / count.max()
-    ax.bar((full + 0.5) / bins, tall, width=0.92 / bins, color=ink.faint, zorder=0)
-    ax.vlines(mean_p, low, high, color=POSITIVE, linewidth=1.3, zorder=2)
-    ax.plot(mean_p, mean_y, "o-", color=POSITIVE, markersize=5, linewidth=1.2, zorder=3)
-    if bins <= 12:
-        size = SMALL if count.max() < 1000 else SMALL * 0.8
-        for b, height in zip(full.tolist(), tall.tolist(), strict=True):
-            at = (b + 0.5) / bins
-            text = ax.text(
-                at, height + 0.006, f"{count[b]:,}", ha="center", va="bottom", fontsize=size, color=ink.quiet
-            )
+    tall = 0.16 * bars.count / bars.count.max()
+    ax.bar(bars.at, tall, width=bars.width, color=ink.faint, zorder=0)
+    ax.vlines(bars.predicted, bars.lower, bars.upper, color=POSITIVE, linewidth=1.3, zorder=2)
+    ax.plot(bars.predicted, bars.observed, "o-", color=POSITIVE, markersize=5, linewidth=1.2, zorder=3)
+    if bars.width > 0.075:
+        size = SMALL if bars.count.max() < 1000 else SMALL * 0.8
+        for at, height, n in zip(bars.at.tolist(), tall.tolist(), bars.count.tolist(), strict=True):
+            text = ax.text(at, height + 0.006, f"{n:,}", ha="center", va="bottom", fontsize=size, color=ink.quiet)
             text.set_path_effects([withStroke(linewidth=2.5, foreground=ink.paper)])
     ax.set_xlim(0, 1)
     ax.set_ylim(0, 1)
     ax.set_aspect("equal")
-    set_caption(ax, "predicted probability", f"bars: {len(p):,} predictions; {level:.0%} intervals")
+    set_caption(ax, "predicted probability", f"bars: {bars.count.sum():,.10g} {words}")
     ax.set_ylabel("share that came true")
     return ax
 
