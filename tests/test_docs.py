@@ -16,9 +16,11 @@ from typing import Any
 
 import pytest
 from scripts import console_sessions
+from typer.testing import CliRunner
 
 from concordant._registry import Registry
 from concordant.base.registry import METHODS
+from concordant.cli._group import build
 from concordant.io.formats import FORMATS
 from concordant.metrics.ranking import METRICS
 
@@ -101,10 +103,8 @@ def commands(page: Path) -> Iterator[tuple[int, list[str]]]:
 @cache
 def help_of(command: str) -> str | None:
     """Return the help text of a command, or None when there is no such command."""
-    call = [sys.executable, "-c", "from concordant.cli.app import main; main()", command, "--help"]
-    env = {**os.environ, "COLUMNS": "250", "TERM": "dumb", "NO_COLOR": "1"}
-    done = subprocess.run(call, capture_output=True, text=True, check=False, env=env, cwd=ROOT / "src")
-    return done.stdout if done.returncode == 0 else None
+    done = CliRunner(env={"TERM": "dumb", "NO_COLOR": "1"}).invoke(build(), [command, "--help"])
+    return done.output if done.exit_code == 0 else None
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)

@@ -10,20 +10,22 @@ from scripts import method_pages
 
 from concordant.base.registry import METHODS
 
+Pages = dict[Path, str]
 OURS = [name for name in METHODS if METHODS[name].__module__.startswith("concordant.")]
 
 
-def test_no_page_is_stale() -> None:
-    wrong = [
-        page.name
-        for page, text in method_pages.pages().items()
-        if not page.exists() or page.read_text(encoding="utf-8") != text
-    ]
+@pytest.fixture(scope="module")
+def pages() -> Pages:
+    return method_pages.pages()
+
+
+def test_no_page_is_stale(pages: Pages) -> None:
+    wrong = [p.name for p, text in pages.items() if not p.exists() or p.read_text(encoding="utf-8") != text]
     assert not wrong, f"{wrong} differ from the docstrings. Run: python scripts/method_pages.py"
 
 
-def test_no_page_is_left_over() -> None:
-    assert set((method_pages.DOCS / "methods").glob("*.md")) <= set(method_pages.pages())
+def test_no_page_is_left_over(pages: Pages) -> None:
+    assert set((method_pages.DOCS / "methods").glob("*.md")) <= set(pages)
 
 
 @pytest.mark.parametrize("name", OURS)
@@ -41,11 +43,10 @@ def test_every_method_has_its_place_and_can_be_found_from_the_overview(name: str
         assert f"| `{parameter}` |" in text + shared
 
 
-def test_a_changed_docstring_makes_its_page_stale(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    before = method_pages.pages()
+def test_a_changed_docstring_makes_its_page_stale(pages: Pages, monkeypatch: pytest.MonkeyPatch) -> None:
     cls = METHODS["rrf"]
     monkeypatch.setattr(cls, "__doc__", (cls.__doc__ or "").replace("Reciprocal rank fusion:", "Something else:"))
-    changed = {page.name for page, text in method_pages.pages().items() if text != before[page]}
+    changed = {page.name for page, text in method_pages.pages().items() if text != pages[page]}
     assert changed == {"methods.md", "fusion.md"}
 
 

@@ -15,7 +15,7 @@ import pytest
 import concordant as cc
 
 # Fits and inference that take a second for a few instances.
-SLOW = {"extended-mallows", "kemeny", "mallows", "bradley-terry"}
+SLOW = {"extended-mallows", "kemeny", "mallows", "bradley-terry", "coombs", "stv"}
 SETTINGS: dict[str, dict[str, Any]] = {"crf": {"passes": 2}}
 
 

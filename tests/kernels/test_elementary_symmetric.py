@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from tests.oracles import partitions as oracle
 
+from concordant.arrays import read_only
 from concordant.kernels import elementary_symmetric
 
 Golden = Callable[[str], dict[str, Any]]
@@ -168,7 +169,7 @@ def test_lists_are_their_stages() -> None:
     mark = np.array([1, 0, 1, 1, 0, 1, 1], dtype=np.uint8)
     offsets = np.array([0, 5, 5, 7])
     slope, value = np.empty(7), np.empty(3)
-    elementary_symmetric.general_lists(f, mark, offsets, slope, value)
+    elementary_symmetric.general_lists(f, mark, *read_only(offsets), slope, value)
     blocks: list[oracle.Blocks] = [[[0, 1], [2], [3, 4]], [], [[0], [1]]]
 
     def by_hand(n: int, at: Floats) -> float:

@@ -12,9 +12,16 @@ from hypothesis import strategies as st
 from tests.oracles import multinomial as oracle
 
 from concordant.aggregators import _mpm_fit, _mpm_variances
+from concordant.arrays import Ints, read_only
 from concordant.execution import InMemory
 from concordant.kernels import mpm as kernel
 from concordant.kernels import mpm_variance as pairs
+
+
+def ends(sizes: list[int]) -> Ints:
+    """Return where parts of these sizes begin, read-only as in a container."""
+    offsets: Ints = read_only(np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64))[0]
+    return offsets
 
 
 def nobody(done: int, total: int) -> None:
@@ -47,12 +54,12 @@ def sample(rng: np.random.Generator, sizes: list[int], experts: int) -> tuple[ke
         tables.append(here)
         first += m
     packed = kernel.PackedCounts(
-        np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
-        np.concatenate([[0], np.cumsum(lists)]).astype(np.int64),
-        np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
+        ends(sizes),
+        ends(lists),
+        ends(lengths),
         np.array(expert, dtype=np.int64),
         np.array(share),
-        np.array(slot, dtype=np.int32),
+        *read_only(np.array(slot, dtype=np.int32)),
         np.array(net),
         np.ones(len(sizes)),
     )
@@ -77,7 +84,7 @@ def test_the_root_gives_the_base_scores(values: list[float], more: float) -> Non
         return
     total = more * mass / 2
     score, root = np.empty(len(d)), np.empty(1)
-    kernel.net_scores(d, np.array([total]), np.array([0, len(d)]), score, root)
+    kernel.net_scores(d, np.array([total]), ends([len(d)]), score, root)
     np.testing.assert_allclose(score, oracle.base_root(d, total), rtol=1e-9, atol=1e-11)
     assert 0 < root[0] < np.inf
 
@@ -85,11 +92,11 @@ def test_the_root_gives_the_base_scores(values: list[float], more: float) -> Non
 def test_the_root_knows_when_there_is_none() -> None:
     d = np.array([2.0, -1.0, -1.0, 1.0, -1.0, 0.0, 0.0, 0.0])
     score, root = np.empty(8), np.empty(3)
-    kernel.net_scores(d, np.array([2.0, 1.0, 0.0]), np.array([0, 3, 6, 8]), score, root)
+    kernel.net_scores(d, np.array([2.0, 1.0, 0.0]), ends([3, 3, 2]), score, root)
     assert root.tolist() == [np.inf, np.inf, 0.0]
     assert score.tolist() == d.tolist()
     # Two preferences of a million go the other way: far apart, and finite.
-    kernel.net_scores(np.array([1e6 - 2, 2 - 1e6]), np.array([1e6]), np.array([0, 2]), score[:2], root[:1])
+    kernel.net_scores(np.array([1e6 - 2, 2 - 1e6]), np.array([1e6]), ends([2]), score[:2], root[:1])
     assert score[0] == pytest.approx(np.log(1e6 - 1) / 4, rel=1e-9)
 
 
@@ -261,18 +268,18 @@ def test_ascent_takes_back_steps_that_are_too_long() -> None:
     d[0] = 0.99
     one = np.array([0, 1])
     packed = kernel.PackedCounts(
-        np.array([0, 400]),
-        one,
-        np.array([0, 400]),
+        ends([400]),
+        *read_only(one),
+        ends([400]),
         np.zeros(1, np.int64),
         np.ones(1),
-        np.arange(400, dtype=np.int32),
+        *read_only(np.arange(400, dtype=np.int32)),
         d,
         np.ones(1),
     )
     found, reached, norms, _ = _mpm_fit.gradient_ascent(packed, np.ones(1), 300, learning=False, report=nobody)
     best, root = np.empty(400), np.empty(1)
-    kernel.net_scores(d, np.ones(1), np.array([0, 400]), best, root)
+    kernel.net_scores(d, np.ones(1), ends([400]), best, root)
     assert (np.diff(found.trace) >= -1e-11).all()
     np.testing.assert_allclose(reached - reached.mean(), best, atol=1e-4)
     assert norms[0] < 1e-6
@@ -332,7 +339,7 @@ def test_tables_and_pulls_of_lists(seed: int, binary: bool) -> None:
     rng = np.random.default_rng(seed)
     m, lengths = 5, [3, 1, 5, 2]
     slot = np.concatenate([rng.permutation(m)[:n] for n in lengths]).astype(np.int32)
-    value = rng.integers(1, 4, len(slot)).astype(float)
+    (value,) = read_only(rng.integers(1, 4, len(slot)).astype(float))
     offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
     weight = np.array([1.0, 2.0, 0.5, 0.0])
     items = [str(i) for i in range(m)]

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.oracles import svp as oracle
 
+from concordant.arrays import read_only
 from concordant.kernels import svp
 
 
@@ -141,7 +142,7 @@ def test_margin_table_adds_up_lists(seed: int, binary: bool, average: bool, leas
     offsets = np.cumsum([0, *map(len, lists)]).astype(np.int64)
     flat = np.concatenate([np.zeros(0, np.int64), *lists]).astype(np.int32)
     first, second, value = svp.margin_table(
-        offsets, flat, np.concatenate([np.zeros(0), *x]), weight, n, binary, average, least
+        offsets, flat, *read_only(np.concatenate([np.zeros(0), *x]), weight), n, binary, average, least
     )
     got = {(i, j): v for i, j, v in zip(first.tolist(), second.tolist(), value.tolist(), strict=True)}
     want = {

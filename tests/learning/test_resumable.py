@@ -11,6 +11,7 @@ import pytest
 from tests.kernels.test_mpm import profile_of
 
 from concordant.aggregators import _bradley_terry_fit, _expert_reliability, _mpm_fit, _plackett_luce_fit
+from concordant.arrays import read_only
 from concordant.kernels import bradley_terry, mpm
 from concordant.kernels.pair_counts import Pairs
 from concordant.kernels.plackett_luce import Rankings
@@ -181,12 +182,10 @@ def packed(lists: int, items: int) -> mpm.PackedCounts:
     n = 3 * lists
     net = np.array([rng.permutation(2.0 * np.arange(items) - items + 1) for _ in range(n)]).ravel()
     return mpm.PackedCounts(
-        items * np.arange(4),
-        lists * np.arange(4),
-        items * np.arange(n + 1),
+        *read_only(items * np.arange(4), lists * np.arange(4), items * np.arange(n + 1)),
         np.tile(np.arange(lists), 3),
         np.full(n, 1.0 / lists),
-        (items * np.repeat(np.arange(3), lists * items) + np.tile(np.arange(items), n)).astype(np.int32),
+        *read_only((items * np.repeat(np.arange(3), lists * items) + np.tile(np.arange(items), n)).astype(np.int32)),
         net / (lists * items * (items - 1) / 2),
         np.ones(3),
     )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from concordant.arrays import Codes, Floats, Ints
+from concordant.arrays import Codes, Floats, Ints, read_only
 from concordant.base.contract import Votes
 from concordant.data.comparisons import Comparisons
 from concordant.data.preferences import Preferences
@@ -143,7 +143,8 @@ class NetCounts(NamedTuple):
         offsets = self.list_offsets[lists.start : lists.stop + 1]
         rows = slice(int(offsets[0]), int(offsets[-1]))
         slot = self.slot[rows] - np.int32(self.offsets[n])
-        return slot, self.value[rows], offsets - offsets[0], lists
+        (value,) = read_only(self.value[rows])
+        return slot, value, offsets - offsets[0], lists
 
     def linked_slots(self) -> tuple[Codes, Codes]:
         """Return pairs of slots that span the graph of items connected by preferences."""
@@ -165,9 +166,8 @@ class NetCounts(NamedTuple):
         scale = ratio(1.0, total, 0.0)
         net = self.net * self.per_row(scale)
         one = np.ones(len(self.offsets) - 1)
-        return PackedCounts(
-            self.offsets, self.list_starts, self.list_offsets, self.expert, self.total * scale, self.slot, net, one
-        )
+        offsets, starts, list_offsets, slot = read_only(self.offsets, self.list_starts, self.list_offsets, self.slot)
+        return PackedCounts(offsets, starts, list_offsets, self.expert, self.total * scale, slot, net, one)
 
 
 def net_counts(votes: Votes, transform: str, pairs: bool) -> NetCounts:

@@ -484,7 +484,7 @@ def penalty_path(owner: CRF, size: float) -> tuple[float, ...]:
     return tuple(l2 * size**2 for l2 in _PATH) if isinstance(owner.l2, str) else (float(owner.l2),)
 
 
-def maximise(
+def maximise_penalised(
     total: Callable[[Floats], tuple[float, Floats]],
     n: int,
     l2: float,
@@ -566,7 +566,7 @@ class _LBFGSLearner:
 
     def advance_in_steps(self, parameters: Floats, instances: Ints, number: int, checkpoint: Checkpointer) -> Floats:
         total = self.task.objective(self._owner, instances)
-        return maximise(total, len(instances), self.path[number], self.task.size, parameters, checkpoint)
+        return maximise_penalised(total, len(instances), self.path[number], self.task.size, parameters, checkpoint)
 
     def scores(self, parameters: Floats, part: str, instances: Ints | None) -> Floats:
         return self.task.rows.scores(self.task.weights(parameters), part, instances)

@@ -20,7 +20,7 @@ from concordant.aggregators._linear import (
     canonical_rows,
     sorted_by_id,
 )
-from concordant.arrays import Codes, Floats, Ints
+from concordant.arrays import Codes, Floats, Ints, read_only
 from concordant.base.contract import Tags, Votes
 from concordant.base.params import Constraint, integer, metric_name, number, one_of, seed
 from concordant.base.registry import register_method
@@ -301,8 +301,9 @@ class _ListwiseLoss(NamedTuple):
         turn = np.empty(len(instances), dtype=np.int64)
         turn[sorted_by_id(np.arange(len(instances)), instances)] = np.arange(len(instances))
         d = rows.X.shape[1]
+        (offsets,) = read_only(own.offsets)
         made = cls(
-            offsets=own.offsets,
+            offsets=offsets,
             starts=own.starts,
             block=own.block,
             X=own.X,

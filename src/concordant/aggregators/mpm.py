@@ -18,7 +18,7 @@ from concordant.aggregators._mle_existence import disconnected_instances, explai
 from concordant.aggregators._net_counts import NetCounts, net_counts
 from concordant.aggregators._predictions import ModelPredictions, PairLaw
 from concordant.aggregators.majority import PAIRED, each_instance
-from concordant.arrays import Floats, Ints
+from concordant.arrays import Floats, Ints, read_only
 from concordant.base.contract import FitInfo, Tags, Votes
 from concordant.base.params import INTERVALS, Constraint, Within, integer, number, one_of
 from concordant.base.registry import register_method
@@ -797,7 +797,8 @@ def _packed_by_adherence(counts: NetCounts, groups: _AdherenceGroups) -> tuple[P
         net = groups.net * np.repeat(scale, sizes)
         share = (groups.total > 0).astype(np.float64)
         expert = np.zeros(len(sizes), np.int64)
-        packed = PackedCounts(counts.offsets, one, counts.offsets, expert, share, slot, net, np.ones(len(sizes)))
+        offsets, one, slot = read_only(counts.offsets, one, slot)
+        packed = PackedCounts(offsets, one, offsets, expert, share, slot, net, np.ones(len(sizes)))
         return packed, np.ones(1)
     trusted = counts._replace(total=np.where(groups.theta > 0, counts.total, 0.0))
     return trusted.packed()._replace(expert=np.arange(len(groups.theta), dtype=np.int64)), groups.theta
@@ -807,6 +808,7 @@ def _scores(offsets: Ints, starts: Ints, amount: Floats, level: Floats, net: Flo
     """Return the scores given net counts Σ θ d and the preferences in groups of equal adherence θ = `level`."""
     from concordant.kernels import mpm
 
+    offsets, starts = read_only(offsets, starts)
     sizes = np.diff(offsets)
     owner = np.repeat(np.arange(len(sizes)), np.diff(starts))
     total, weight, square = (

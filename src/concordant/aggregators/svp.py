@@ -13,7 +13,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from concordant.aggregators.majority import PAIRED
-from concordant.arrays import Codes, Floats, Ints
+from concordant.arrays import Codes, Floats, Ints, read_only
 from concordant.base.contract import Aggregator, Tags, Votes
 from concordant.base.limits import check_limits
 from concordant.base.params import Constraint, boolean, integer, number, one_of
@@ -182,7 +182,7 @@ class SVP(Aggregator):
         from concordant.kernels.svp import margin_table
 
         x = p.transformed(self.transform, "SVP")
-        weights = p.weights
+        x, weights = read_only(x, p.weights)
 
         def table(n: int) -> Margins:
             first, last = int(p.list_starts[n]), int(p.list_starts[n + 1])

@@ -6,14 +6,15 @@ two answers. Scores must agree to 1e-9 of the instance's largest, ranks exactly.
 
 from __future__ import annotations
 
+import copy
 import inspect
 import pickle
 import random
 import tempfile
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cache
+from dataclasses import dataclass, field, replace
+from functools import cache, lru_cache
 from itertools import combinations, pairwise
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -365,6 +366,34 @@ def _answer(method: Aggregator, example: Example) -> Consensus:
     return _fitted(method, example).predict(example.votes())
 
 
+@dataclass(frozen=True)
+class _Fit:
+    """A fit to an unchanged example; two are the same where `key` is equal."""
+
+    key: tuple[Any, ...]
+    method: Aggregator = field(compare=False)
+    example: Example = field(compare=False)
+    # The key holds ids, which other objects may get once these are gone.
+    params: Mapping[str, Any] = field(compare=False)
+
+
+@lru_cache(maxsize=2 * len(_KINDS))
+def _remembered(fit: _Fit) -> tuple[Aggregator, Consensus]:
+    fitted = _fitted(fit.method, fit.example)
+    return copy.deepcopy(fitted), fitted.predict(fit.example.votes())
+
+
+def _usual(method: Aggregator, example: Example) -> tuple[Aggregator, Consensus]:
+    """Return a method fitted to one of its `examples`, and its answer there.
+
+    Most checks compare with these, so they are kept for the next check of the method.
+    """
+    params = method.get_params()
+    key = (type(method), method.tags, example.kind, *map(id, params.values()))
+    fitted, answer = _remembered(_Fit(key, method, example, params))
+    return copy.deepcopy(fitted), answer
+
+
 def _require(condition: object, evidence: str) -> None:
     if not condition:
         raise ContractError(evidence)
@@ -486,7 +515,7 @@ def fit_predict_is_fit_then_predict(method: Aggregator) -> None:
         labels = example.labels() if method.tags.supervised else None
         got = fresh.fit_predict(example.votes(), labels)
         _require(getattr(fresh, "consensus_", None) is got, f"{example.kind} data: consensus_ is not the answer.")
-        _agree(got, _answer(method, example), f"{example.kind} data")
+        _agree(got, _usual(method, example)[1], f"{example.kind} data")
 
 
 @_check()
@@ -497,7 +526,7 @@ def predict_before_fit_is_plain(method: Aggregator) -> None:
             got = method.predict(example.votes())
         except NotFittedError:
             continue
-        _agree(got, _answer(method, example), f"{example.kind} data without fit")
+        _agree(got, _usual(method, example)[1], f"{example.kind} data without fit")
 
 
 @_check()
@@ -515,12 +544,12 @@ def refit_forgets(method: Aggregator) -> None:
         twice = _copy(method)
         twice.fit_predict(other.votes(), labels[0])
         twice.fit(example.votes(), labels[1])
-        fresh = _fitted(method, example)
+        fresh, want = _usual(method, example)
         _require(
             set(vars(twice)) == set(vars(fresh)),
             f"after a second fit {sorted(set(vars(twice)) ^ set(vars(fresh)))} is there or missing (first: {first!r}).",
         )
-        _agree(twice.predict(example.votes()), fresh.predict(example.votes()), f"{example.kind} data, fitted before")
+        _agree(twice.predict(example.votes()), want, f"{example.kind} data, fitted before")
 
 
 @_check()
@@ -556,7 +585,7 @@ def input_is_unchanged(method: Aggregator) -> None:
 def answer_is_frozen(method: Aggregator) -> None:
     """Require that the arrays of the consensus are read-only."""
     for example in examples(method.tags):
-        answer = _answer(method, example)
+        _, answer = _usual(method, example)
         writeable = _writeable(answer)
         _require(not writeable, f"{example.kind} data: writeable arrays {listing(writeable)}.")
 
@@ -580,7 +609,7 @@ def every_item_is_ranked(method: Aggregator) -> None:
     """Require that the consensus keeps the items in their order and gives finite scores, and ranks that follow them."""
     for example in examples(method.tags):
         votes = example.votes()
-        answer = _answer(method, example)
+        _, answer = _usual(method, example)
         _require(answer.slots == votes.slots, f"{example.kind} data: the items are not those of the preferences.")
         _require(np.isfinite(answer.score).all(), f"{example.kind} data: a score is not finite.")
         for q in answer.instances:
@@ -612,7 +641,7 @@ def names_of_items_are_irrelevant(method: Aggregator) -> None:
     """Require that renaming the items renames them in the answer and changes nothing else."""
     for example in examples(method.tags):
         renamed = _answer(method, example.renamed(item=_mirror))
-        _agree(renamed, _answer(method, example), f"{example.kind} data, items renamed", item=_mirror)
+        _agree(renamed, _usual(method, example)[1], f"{example.kind} data, items renamed", item=_mirror)
 
 
 @_check()
@@ -620,7 +649,7 @@ def names_of_experts_are_irrelevant(method: Aggregator) -> None:
     """Require that renaming the experts changes nothing."""
     for example in examples(method.tags):
         renamed = _answer(method, example.renamed(expert=_mirror))
-        _agree(renamed, _answer(method, example), f"{example.kind} data, experts renamed")
+        _agree(renamed, _usual(method, example)[1], f"{example.kind} data, experts renamed")
 
 
 @_check("not stochastic", lambda tags: not tags.stochastic)
@@ -628,14 +657,14 @@ def order_of_experts_is_irrelevant(method: Aggregator) -> None:
     """Require that scores and ranks do not depend on the order of the experts."""
     for example in examples(method.tags):
         turned = replace(example, experts=example.experts[::-1])
-        _agree(_answer(method, turned), _answer(method, example), f"{example.kind} data, experts in reverse order")
+        _agree(_answer(method, turned), _usual(method, example)[1], f"{example.kind} data, experts in reverse order")
 
 
 @_check("not stochastic", lambda tags: not tags.stochastic)
 def order_of_rows_is_irrelevant(method: Aggregator) -> None:
     """Require that scores and ranks do not depend on the order of rows, items and instances."""
     for example in examples(method.tags):
-        want = _answer(method, example)
+        _, want = _usual(method, example)
         for seed in range(3):
             rng = np.random.default_rng(seed)
             rows = tuple(example.rows[i] for i in rng.permutation(len(example.rows)))
@@ -648,7 +677,7 @@ def order_of_rows_is_irrelevant(method: Aggregator) -> None:
 def together_as_alone(method: Aggregator) -> None:
     """Require that two instances together give each the answer it gets alone, to the bit."""
     for example in examples(method.tags):
-        fitted = _fitted(method, example)
+        fitted, _ = _usual(method, example)
         votes = example.votes()
         alone = [fitted.predict(one) for one in votes]
         for pair in [*pairwise(range(len(votes))), (len(votes) - 1, 0)]:
@@ -662,9 +691,8 @@ def together_as_alone(method: Aggregator) -> None:
 def shards_as_the_whole(method: Aggregator) -> None:
     """Require that the answer for part of the instances, in any order, is that part of the answer, to the bit."""
     for example in examples(method.tags):
-        fitted = _fitted(method, example)
+        fitted, whole = _usual(method, example)
         votes = example.votes()
-        whole = fitted.predict(votes)
         for key in (slice(0, 2), slice(None, None, -1), np.array([2, 0]), np.arange(len(votes)) % 2 == 1):
             part = fitted.predict(votes[key])
             _require(part.slots == whole[key].slots, f"{example.kind} data, shard {key}: other items.")
@@ -677,8 +705,8 @@ def blocks_are_predicted_as_the_whole(method: Aggregator) -> None:
     for example in examples(method.tags):
         votes = example.votes()
         if isinstance(votes, Preferences):
-            fitted = _fitted(method, example)
-            found, want = fitted.predict(_in_blocks(votes)), fitted.predict(votes)
+            fitted, want = _usual(method, example)
+            found = fitted.predict(_in_blocks(votes))
             _require(found.slots == want.slots, f"{example.kind} data in blocks: other items, or in another order.")
             _agree(found, want, f"{example.kind} data in blocks", exact=True)
 
@@ -690,7 +718,7 @@ def blocks_are_learned_from_as_the_whole(method: Aggregator) -> None:
         votes = example.votes()
         if isinstance(votes, Preferences) and method.learns_from_blocks():
             found = _copy(method).fit(_in_blocks(votes)).predict(votes)
-            _agree(found, _fitted(method, example).predict(votes), f"{example.kind} data in blocks")
+            _agree(found, _usual(method, example)[1], f"{example.kind} data in blocks")
 
 
 @_check("counts", lambda tags: tags.counts)
@@ -864,7 +892,7 @@ def instance_without_rows_is_one_tie(method: Aggregator) -> None:
         ranks = answer["nothing"].rank.tolist()
         _require(ranks == [1, 1, 1], f"{example.kind} data: nobody ranks, the ranks are {ranks}.")
         if method.tags.per_instance and not method.tags.supervised:
-            _agree(answer[:-1], _answer(method, example), f"{example.kind} data beside an instance without rows")
+            _agree(answer[:-1], _usual(method, example)[1], f"{example.kind} data beside an instance without rows")
 
 
 @_check()
@@ -897,7 +925,7 @@ def no_instances_give_no_answer(method: Aggregator) -> None:
     for example in examples(method.tags):
         none = example.votes()[np.zeros(0, dtype=np.int64)]
         _require(
-            len(_fitted(method, example).predict(none)) == 0,
+            len(_usual(method, example)[0].predict(none)) == 0,
             f"{example.kind} data: the answer has instances that the preferences lack.",
         )
         if not method.tags.supervised:
@@ -912,7 +940,7 @@ def silent_expert_changes_nothing(method: Aggregator) -> None:
     """Require that an expert who ranks nothing has no effect."""
     for example in examples(method.tags):
         more = replace(example, experts=("quiet", *example.experts, "mute"))
-        _agree(_answer(method, more), _answer(method, example), f"{example.kind} data with two more silent experts")
+        _agree(_answer(method, more), _usual(method, example)[1], f"{example.kind} data with two more silent experts")
 
 
 # Saving, pickling, labels and explanations.
@@ -922,23 +950,23 @@ def silent_expert_changes_nothing(method: Aggregator) -> None:
 def saved_is_loaded(method: Aggregator) -> None:
     """Require that a method saved and loaded gives the same answer to the bit; `register_method` lets load find it."""
     for example in examples(method.tags):
-        fitted = _fitted(method, example)
+        fitted, answer = _usual(method, example)
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "method"
             fitted.save(path)
             loaded = load(path)
         _require(type(loaded) is type(fitted), f"load gives a {type(loaded).__name__}; is the class registered?")
         _require(loaded.get_params() == fitted.get_params(), f"load gives parameters {loaded.get_params()}.")
-        _agree(loaded.predict(example.votes()), fitted.predict(example.votes()), f"{example.kind} data", exact=True)
+        _agree(loaded.predict(example.votes()), answer, f"{example.kind} data", exact=True)
 
 
 @_check()
 def pickle_keeps_the_answer(method: Aggregator) -> None:
     """Require that a method can be sent to another process: its pickle gives the same answer to the bit."""
     for example in examples(method.tags):
-        fitted = _fitted(method, example)
+        fitted, answer = _usual(method, example)
         sent = pickle.loads(pickle.dumps(fitted))
-        _agree(sent.predict(example.votes()), fitted.predict(example.votes()), f"{example.kind} data", exact=True)
+        _agree(sent.predict(example.votes()), answer, f"{example.kind} data", exact=True)
 
 
 @_check("not supervised", lambda tags: not tags.supervised)
@@ -946,7 +974,7 @@ def labels_are_not_read(method: Aggregator) -> None:
     """Require that labels given to an unsupervised fit change nothing."""
     for example in examples(method.tags):
         votes = example.votes()
-        without = _copy(method).fit(votes).predict(votes)
+        _, without = _usual(method, example)
         wrong = replace(example, truth={pair: 2.0 - label for pair, label in example.truth.items()})
         for labels in (example.labels(), wrong.labels()):
             fitted = _copy(method).fit(votes, labels, validation=(votes, labels))
@@ -970,7 +998,7 @@ def labels_are_matched_by_id(method: Aggregator) -> None:
     """Require that the order of labels, and labels of instances and items that are not there, change nothing."""
     for example in examples(method.tags):
         votes = example.votes()
-        want = _answer(method, example)
+        _, want = _usual(method, example)
         truth = {("elsewhere", "i"): 1.0, **dict(list(example.truth.items())[::-1])}
         got = _copy(method).fit(votes, replace(example, truth=truth).labels()).predict(votes)
         _agree(got, want, f"{example.kind} data, labels in another order", exact=True)
@@ -990,7 +1018,7 @@ def validation_is_a_pair(method: Aggregator) -> None:
 def labels_are_counted(method: Aggregator) -> None:
     """Require that fit_info_ counts the labelled instances and items."""
     for example in examples(method.tags):
-        counts = _fitted(method, example).fit_info_.labels
+        counts = _usual(method, example)[0].fit_info_.labels
         _require(counts.get("instances") == len(example.instances), f"{example.kind} data: labels counted as {counts}.")
         known = sum(pair in example.truth for pair in example.items)
         _require(counts.get("judged") == known, f"{example.kind} data: {known} labels counted as {counts}.")
@@ -1000,11 +1028,10 @@ def labels_are_counted(method: Aggregator) -> None:
 def explanations_add_up(method: Aggregator) -> None:
     """Require that, if the method explains scores, the parts of the experts and of the base sum to the score."""
     for example in examples(method.tags):
-        fitted = _fitted(method, example)
+        fitted, answer = _usual(method, example)
         votes = example.votes()
         if fitted._contributions(votes) is None:
             continue
-        answer = fitted.predict(votes)
         for instance in example.instances:
             own = answer[instance]
             explained = fitted.explain(votes, instance)
@@ -1056,7 +1083,7 @@ def same_seed_same_answer(method: Aggregator) -> None:
 def intervals_hold_the_score(method: Aggregator) -> None:
     """Require that intervals have a stated level and contain the score; they may be NaN for items without rows."""
     for example in examples(method.tags):
-        answer = _answer(method, example)
+        _, answer = _usual(method, example)
         lower, upper = answer.lower, answer.upper
         if lower is None or upper is None or answer.level is None:
             raise ContractError(f"{example.kind} data: no lower, upper or level.")
@@ -1078,7 +1105,7 @@ def intervals_hold_the_score(method: Aggregator) -> None:
 def rank_intervals_hold_the_rank(method: Aggregator) -> None:
     """Require that the interval of a rank, if there is one, contains the rank and stays within 1 to M."""
     for example in examples(method.tags):
-        answer = _answer(method, example)
+        _, answer = _usual(method, example)
         if answer.rank_lower is None or answer.rank_upper is None:
             continue
         held = (answer.rank_lower <= answer.rank) & (answer.rank <= answer.rank_upper)

@@ -22,7 +22,7 @@ from concordant.data.container import (
     readonly,
     same,
 )
-from concordant.data.index import Slots, Texts, as_ids, code_experts, code_slots, freeze
+from concordant.data.index import Slots, Texts, as_ids, code_experts, code_slots, freeze, join_experts
 from concordant.errors import DataError, listing, quote
 from concordant.kernels import lists
 
@@ -368,10 +368,7 @@ class Comparisons(ExpertContainer):
         if len({p.sided for p in parts}) > 1:
             raise DataError("cannot join comparisons with known sides and without.")
         slots, moved = Slots.concat([p.slots for p in parts])
-        vocabulary: dict[str, int] = {}
-        expert_of = [
-            np.array([vocabulary.setdefault(e, len(vocabulary)) for e in p.experts], dtype=np.int32) for p in parts
-        ]
+        experts, expert_of = join_experts(p.experts for p in parts)
         left = np.concatenate([m[p.left] for p, m in zip(parts, moved, strict=True)]).astype(np.int32)
         right = np.concatenate([m[p.right] for p, m in zip(parts, moved, strict=True)]).astype(np.int32)
         expert = None
@@ -384,7 +381,7 @@ class Comparisons(ExpertContainer):
         rows = np.argsort(slots.instance[left], kind="stable")
         return Comparisons.from_codes(
             slots,
-            Texts(list(vocabulary)),
+            experts,
             None if expert is None else expert[rows],
             left[rows],
             right[rows],

@@ -28,6 +28,7 @@ __all__ = [
     "group_ids",
     "instance_index",
     "code_experts",
+    "join_experts",
     "code_slots",
 ]
 
@@ -403,3 +404,10 @@ def code_experts(expert_ids: list[str], experts: Iterable[Any] | None) -> tuple[
             f"experts {listing(unknown)} rank items but are not among experts= {listing(vocabulary.tolist(), 20)}."
         )
     return np.array([codes[e] for e in expert_ids], dtype=np.int32), vocabulary
+
+
+def join_experts(vocabularies: Iterable[Texts]) -> tuple[Texts, list[Codes]]:
+    """Return the experts of several vocabularies in one, as first seen, and for each the new codes of its experts."""
+    known: dict[str, int] = {}
+    codes = [np.array([known.setdefault(e, len(known)) for e in own], dtype=np.int32) for own in vocabularies]
+    return Texts(list(known)), codes

@@ -25,7 +25,7 @@ from concordant.data.container import (
     same,
 )
 from concordant.data.duplicates import check_duplicates, duplicate_rows
-from concordant.data.index import Slots, Texts, as_ids, code_experts, code_slots, freeze
+from concordant.data.index import Slots, Texts, as_ids, code_experts, code_slots, freeze, join_experts
 from concordant.errors import DataError, DuplicateError, KindError, ParameterError, listing, quote
 from concordant.kernels import lists
 
@@ -689,15 +689,11 @@ class Preferences(ExpertContainer):
                 "Call .to_ranks(ties=...) on each first, so that all are ranks."
             )
         slots, moved = Slots.concat([p.slots for p in parts])
-        vocabulary: dict[str, int] = {}
-        expert_of = [
-            np.array([vocabulary.setdefault(e, len(vocabulary)) for e in p.experts], dtype=np.int32) for p in parts
-        ]
+        experts, expert_of = join_experts(p.experts for p in parts)
         slot = np.concatenate([m[p.slot] for p, m in zip(parts, moved, strict=True)]).astype(np.int32)
         expert = np.concatenate([e[p.row_expert] for p, e in zip(parts, expert_of, strict=True)])
         value = np.concatenate([p.value for p in parts])
         weight = np.concatenate([np.repeat(p.weights, p.list_lengths) for p in parts])
-        experts = Texts(list(vocabulary))
         columns, rows, starts = _group_rows(slots, experts, slot, expert, value, parts[0].kind, "error")
         columns["below"] = _joined_declarations(parts, slots)
         if all(p.list_weight is None for p in parts):

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from concordant.arrays import Codes, Floats, Ints
+from concordant.arrays import Codes, Floats, Ints, read_only
 from concordant.base.contract import Votes
 from concordant.base.params import check_params, one_of
 from concordant.data.comparisons import Comparisons
@@ -221,7 +221,7 @@ class ExpertRows(NamedTuple):
 
         which = np.arange(self.n_instances) if instances is None else instances
         out = np.zeros(self.n_slots)
-        linear_scores(self.offsets, self.starts, self.block, self.X, w, which, out)
+        linear_scores(read_only(self.offsets)[0], self.starts, self.block, self.X, w, which, out)
         return out
 
 

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from concordant.arrays import Codes, Floats, Ints
+from concordant.arrays import Codes, Floats, Ints, read_only
 from concordant.kernels.jit import jit
-from concordant.kernels.pair_counts import Pairs, read_only
+from concordant.kernels.pair_counts import Pairs
 
 __all__ = [
     "DAVIDSON",

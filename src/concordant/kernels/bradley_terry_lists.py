@@ -17,10 +17,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from concordant.arrays import Codes, Floats, Ints
+from concordant.arrays import Codes, Floats, Ints, read_only
 from concordant.kernels.jit import jit, jit_fused
 from concordant.kernels.lists import list_sums, positions
-from concordant.kernels.pair_counts import read_only
 
 __all__ = ["ListPairs", "PairSums", "ScoreGrid", "curvature_times", "list_pairs", "pair_sums", "score_grid"]
 

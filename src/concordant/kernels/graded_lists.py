@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from concordant.arrays import Floats, Ints
+from concordant.arrays import Floats, Ints, read_only
 from concordant.kernels.lists import list_ids, offsets_of, ranges
 from concordant.kernels.splitmix64 import Keys
 
@@ -51,14 +51,14 @@ class GradedLists(NamedTuple):
         level = np.cumsum(mark, dtype=np.int64)
         level -= level[offsets[:-1][list_ids(offsets)]] if len(label) else 0
         own = np.arange(len(starts), dtype=np.uint64) if key is None else key
-        return cls(offsets, label, level, mark, own)
+        return cls(read_only(offsets)[0], label, level, mark, own)
 
     def take(self, lists: Ints) -> tuple[GradedLists, Ints]:
         """Return some of the lists, in the order given, and which rows they hold."""
         rows = ranges(self.offsets[lists], self.offsets[lists + 1])
-        sizes = np.diff(self.offsets)[lists]
+        (offsets,) = read_only(offsets_of(np.diff(self.offsets)[lists]))
         return (
-            GradedLists(offsets_of(sizes), self.label[rows], self.level[rows], self.mark[rows], self.key[lists]),
+            GradedLists(offsets, self.label[rows], self.level[rows], self.mark[rows], self.key[lists]),
             rows,
         )
 
@@ -66,7 +66,11 @@ class GradedLists(NamedTuple):
         """Return the lists from `first` up to `last`, as views."""
         a, b = int(self.offsets[first]), int(self.offsets[last])
         return GradedLists(
-            self.offsets[first : last + 1] - a, self.label[a:b], self.level[a:b], self.mark[a:b], self.key[first:last]
+            read_only(self.offsets[first : last + 1] - a)[0],
+            self.label[a:b],
+            self.level[a:b],
+            self.mark[a:b],
+            self.key[first:last],
         )
 
     def edges(self, rows: int) -> list[int]:

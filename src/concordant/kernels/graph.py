@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from concordant.arrays import Codes, Ints
+from concordant.arrays import Codes, Ints, read_only
 from concordant.kernels.jit import jit
 
 __all__ = ["has_positive_cycle", "strong_components", "weak_components"]
@@ -162,4 +162,5 @@ def has_positive_cycle(tail: NDArray[Any], head: NDArray[Any], gain: Ints, n: in
 
 
 def _codes(nodes: NDArray[Any]) -> Codes:
-    return np.ascontiguousarray(nodes, dtype=np.int32)
+    codes: Codes = read_only(np.ascontiguousarray(nodes, dtype=np.int32))[0]
+    return codes

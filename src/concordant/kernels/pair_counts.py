@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from concordant.arrays import Bools, Codes, Floats, Ints
+from concordant.arrays import Bools, Codes, Floats, Ints, read_only
 from concordant.kernels.jit import jit
 from concordant.kernels.lists import list_sums, offsets_of
 from concordant.kernels.pairwise_wins import pair_room, pairs_held
@@ -212,16 +212,6 @@ def _is_collapsed(rows: Any, ordered: bool) -> bool:
         if not (a + b + t > 0.0 and a == np.floor(a) and b == np.floor(b) and t == np.floor(t)):
             return False
     return True
-
-
-def read_only(*arrays: NDArray[Any]) -> tuple[Any, ...]:
-    """Return read-only views of arrays: a writeable array is another type, for which Numba would compile again."""
-    out = []
-    for array in arrays:
-        view = array.view()
-        view.flags.writeable = False
-        out.append(view)
-    return tuple(out)
 
 
 def _grid(bound: Floats) -> Floats:

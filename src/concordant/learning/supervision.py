@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from concordant.arrays import Codes, Floats, Ints
+from concordant.arrays import Codes, Floats, Ints, read_only
 from concordant.data.comparisons import Comparisons
 from concordant.data.container import Container
 from concordant.data.index import Slots
@@ -228,7 +228,7 @@ class _Hits(NamedTuple):
         from concordant.kernels.expert_rows import worst_places
 
         position = np.empty(len(self.slot), dtype=np.int64)
-        worst_places(score, slots.offsets, self.slot, self.starts, self.label, position)
+        worst_places(read_only(score)[0], slots.offsets, self.slot, self.starts, self.label, position)
         instance = list_ids(self.starts)
         order = np.lexsort((position, instance))
         return instance, position[order], self.label[order]
