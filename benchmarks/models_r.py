@@ -430,7 +430,7 @@ def digits(printed: str) -> float:
 
 
 def compared(printed: Mapping[str, str], ours: Mapping[str, float]) -> dict[str, Any]:
-    """Return how many values were compared, those that differ in a digit printed, and the largest relative difference."""
+    """Return how many values were compared, those that differ in a printed digit, the largest relative difference."""
     gaps = {name: abs(ours[name] - float(text)) for name, text in printed.items()}
     differ = {n: [printed[n], ours[n]] for n, gap in gaps.items() if not gap <= digits(printed[n]) * 1.0001}
     largest = max(gap / abs(float(printed[name])) for name, gap in gaps.items())
