@@ -113,10 +113,9 @@ class PlackettLuce(ExplainedLikelihood):
 
     Estimand: s_i − s_j, the log odds that a random expert chooses i before j, whatever else there is to choose from.
 
-    Lists may be full
-    or partial rankings, top-k lists, or scores and ratings, which count by their order. A list of weight 3 counts as
-    three. Lists of one item and empty lists add nothing. An item that no list compares with another gets the neutral
-    score 0 and no interval.
+    Lists may be full or partial rankings, top-k lists, or scores and ratings, which count by their order. A list of
+    weight 3 counts as three. Lists of one item and empty lists add nothing. An item that no list compares with another
+    gets the neutral score 0 and no interval.
 
     Parameters
     ----------
@@ -193,7 +192,7 @@ class PlackettLuce(ExplainedLikelihood):
       blocks but a single last item. A tie says that its items are equally good. The probabilities of all ordered
       partitions with ties of the sizes seen sum to 1, and the log-likelihood is concave in the scores and log δ. For
       two items it is Davidson's model of Bradley-Terry, ν = δ_2. exp(s_i − s_j) are the odds of i against j given that
-      neither is tied. The cost is O(Σ q) for a row, Σ over the sizes; items that a list leaves out are written out
+      neither is tied. The cost is O(Σ n) for a row, Σ over the sizes; items that a list leaves out are written out
       (missing="below"). It needs optimizer="newton" and no adherence. The scores have the prior; δ has none.
 
     The three are different models, and their estimates differ. R's PlackettLuce fits the third: its tie2, tie3, ... are
