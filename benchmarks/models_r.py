@@ -219,10 +219,10 @@ def plackett_luce(votes: cc.Preferences, reference: str, ties: str = "average") 
     }  # fmt: skip
 
 
-def preflib(path: str) -> Values:
-    """Fit Plackett-Luce, ties as Efron has them, to a file of PrefLib."""
+def preflib(path: str, ties: str = "average") -> Values:
+    """Fit Plackett-Luce to a file of PrefLib."""
     votes = cc.read_preflib(DATA / "preflib" / path)
-    return plackett_luce(votes, sorted(votes.items.tolist())[0])
+    return plackett_luce(votes, sorted(votes.items.tolist())[0], ties)
 
 
 def potatoes() -> Values:
@@ -329,9 +329,10 @@ FILES = {
     "netflix 138": ("04-netflix", "00004-00000138.soc", "Netflix, four films"),
     "sushi 10": ("14-sushi", "00014-00000001.soc", "sushi, ten kinds"),
     "sushi scores": ("14-sushi", "00014-00000003.toi", "sushi, 100 kinds scored, with ties"),
-    "debian 3": ("02-debian", "00002-00000003.toc", "Debian leader 2003, with ties"),
-    "debian 5": ("02-debian", "00002-00000005.toc", "Debian leader 2006, with ties"),
-    "aspen 2": ("16-aspen", "00016-00000002.toc", "Aspen mayor, with ties"),
+    "debian 1": ("02-debian", "00002-00000001.toc", "Debian leader 2002, with ties"),
+    "debian 3": ("02-debian", "00002-00000003.toc", "Debian leader 2005, with ties"),
+    "debian 5": ("02-debian", "00002-00000005.toc", "Debian leader 2007, with ties"),
+    "aspen 2": ("16-aspen", "00016-00000002.toc", "Aspen mayor 2009, with ties"),
 }
 BT, PL = "BradleyTerry(prior=0", "PlackettLuce(prior=0"
 _NETFLIX = "04-netflix/00004-00000138.soc"
@@ -407,6 +408,12 @@ FITS: dict[str, Fit] = {
         "videos, 7 viewers, with R's pseudo-rankings", f"{PL})", lambda: with_pseudo_rankings(tabled("videos"), "Spot")
     ),
     "fruits": Fit("six rankings with ties, with R's pseudo-rankings", f'{PL}, ties="davidson-luce")', fruits),
+    "debian 1, Davidson-Luce": Fit(
+        "Debian leader 2002, with ties",
+        f'{PL}, ties="davidson-luce")',
+        lambda: preflib("02-debian/00002-00000001.toc", "davidson-luce"),
+        "preflib/02-debian",
+    ),
     "ties of two and three": Fit(
         "six weighted rankings with ties of 2 and 3",
         f'{PL}, ties="davidson-luce")',

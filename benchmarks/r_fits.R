@@ -155,7 +155,8 @@ files <- c(
   "puzzle 3" = "25-puzzle/00025-00000003.soc", "puzzle 4" = "25-puzzle/00025-00000004.soc",
   "netflix 138" = "04-netflix/00004-00000138.soc", "sushi 10" = "14-sushi/00014-00000001.soc",
   "sushi scores" = "14-sushi/00014-00000003.toi", "debian 3" = "02-debian/00002-00000003.toc",
-  "debian 5" = "02-debian/00002-00000005.toc", "aspen 2" = "16-aspen/00016-00000002.toc"
+  "debian 1" = "02-debian/00002-00000001.toc", "debian 5" = "02-debian/00002-00000005.toc",
+  "aspen 2" = "16-aspen/00016-00000002.toc"
 )
 for (n in names(files)) note(n, efron, cox(preflib(file.path("preflib", files[n]))))
 
@@ -187,9 +188,7 @@ note("potatoes, covariate", "survival: coxph(Surv(rank) ~ truth + strata(list))"
      "se truth" = sqrt(vcov(fit)[1, 1]), loglik = fit$loglik[2])
 
 # Davidson-Luce ties: every choice is a multinomial over the sets that could be chosen, of the sizes seen.
-davidson_luce <- function(name) {
-  d <- tables[[name]]$rows
-  items <- tables[[name]]$columns[-1]
+davidson_luce <- function(d, items) {
   lists <- lapply(seq_len(nrow(d)), function(k) as.numeric(d[k, -1]))
   chosen <- lapply(lists, function(r) lapply(sort(unique(r[r > 0])), function(v) which(r == v)))
   sizes <- sort(unique(unlist(lapply(chosen, lengths))))
@@ -216,7 +215,15 @@ davidson_luce <- function(name) {
   estimates(cf, v)
 }
 note("ties of two and three", "gnm: choices among all sets of one to three items, eliminate = choice",
-     davidson_luce("ties of two and three"))
+     davidson_luce(tables[["ties of two and three"]]$rows, tables[["ties of two and three"]]$columns[-1]))
+rows <- preflib("preflib/02-debian/00002-00000001.toc")
+items <- sort(unique(rows$item))
+d <- t(sapply(split(rows, rows$list), function(r) {
+  at <- match(items, r$item)
+  c(r$weight[1], ifelse(is.na(at), 0, r$rank[at]))
+}))
+note("debian 1, Davidson-Luce", "gnm: choices among all sets of one to three items, eliminate = choice",
+     davidson_luce(d, items))
 
 # Robust rank aggregation of five short gene lists.
 genes <- lapply(tables$genes$lists, as.character)
