@@ -30,7 +30,7 @@ def test_every_greek_letter_has_one_row() -> None:
     assert all(row[1] for row in rows())
     assert max(listed.values()) == 1
     used = {letter for page in PAGES for letter in GREEK.findall(page.read_text(encoding="utf-8"))}
-    assert used == set(listed)
+    assert used <= set(listed)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
