@@ -187,6 +187,7 @@ FAMILIES = {
     "models_ltr": "Learning to rank",
     "models_peers": "Models compared with other libraries",
     "models_coverage": "Coverage of intervals",
+    "models_r": "Models beside R",
     "models_prior": "Strength of the default prior",
     "models_tests": "Tests of nested models",
     "models_bradley_terry": "Bradley-Terry",

@@ -143,7 +143,7 @@ def test_scores_tie_and_side_have_the_errors_of_a_numeric_hessian(ties: str, out
         sum(math.lgamma(sum(n) + 1) - sum(math.lgamma(k + 1) for k in n) for *_, n in [(i, j, n) for i, j, *n in GAMES])
     )
     table = np.linalg.inv(hessian(loss, best.x))
-    terms = ["a", "b", "c", "log ν" if ties == "davidson" else "log θ", "side"]
+    terms = ["a", "b", "c", "log ν" if ties == "davidson" else "log ξ", "side"]
     for k, term in enumerate(terms):
         assert row(found, term).estimate == pytest.approx(best.x[k], abs=1e-5)
         assert row(found, term).stderr == pytest.approx(math.sqrt(table[k, k]), rel=1e-4)

@@ -25,7 +25,7 @@ __all__ = ["PairLaw", "pair_law", "pairwise", "working_responses"]
 
 
 class _RowParameters(NamedTuple):
-    """The logit of a row is slope · (s_left − s_right) + offset; `tie` is log ν or log θ.
+    """The logit of a row is slope · (s_left − s_right) + offset; `tie` is log ν or log ξ.
 
     Where slopes are estimated, a row has two of them, one standard deviation to both sides (first axis).
     """

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["LikelihoodPart", "parameter_covariance", "record", "report"]
 
-_TIE_NAMES = {"none": [], "davidson": ["log ν"], "rao-kupper": ["log θ"]}
+_TIE_NAMES = {"none": [], "davidson": ["log ν"], "rao-kupper": ["log ξ"]}
 # Beyond this many pairs the coefficients of their counts are not computed.
 _MOST_PAIRS = 1_000_000
 
@@ -55,7 +55,7 @@ def record(info: FitInfo, parts: Sequence[LikelihoodPart], n_parameters: int) ->
 
 
 def parameter_covariance(model: BradleyTerry) -> tuple[list[str], Floats] | None:
-    """Return the covariance of coefficients, log ν (or θ) and the side effect, as far as they were learned."""
+    """Return the covariance of coefficients, log ν (or ξ) and the side effect, as far as they were learned."""
     names = _shared_names(model)
     table = model.shared_covariance_
     if "coefficients_" in vars(model):
@@ -110,7 +110,7 @@ def _notes(model: BradleyTerry) -> list[str]:
     if model.ties_ == "davidson":
         out.append(f"Ties: Davidson, ν = {model.tie_:.4g}")
     elif model.ties_ == "rao-kupper":
-        out.append(f"Ties: Rao and Kupper, θ = {model.tie_:.4g}; θ = 1 (log θ = 0) means no ties")
+        out.append(f"Ties: Rao and Kupper, ξ = {model.tie_:.4g}; ξ = 1 (log ξ = 0) means no ties")
     if model.reliability:
         out.append("The reliability of experts is in expert_weights_")
     return out

@@ -1,18 +1,18 @@
 """Bradley-Terry scores and the reliability of every judge, estimated together without labels.
 
-Judge k compares left i with right j, δ = s_i - s_j, and answers left, right or tie with odds
+Judge k compares left i with right j and answers left, right or tie with odds
 
-    exp(z/2) : exp(-z/2) : exp(t_k),    z = a_k δ + b_k
+    exp(z/2) : exp(-z/2) : exp(t_k),    z = a_k (s_i - s_j) + b_k
 
 (without ties the first two). A judge is an expert. The slope a_k is the judge's discrimination: 0 is a coin, below 0
 an inverted judge. The side bias b_k and the tie parameter t_k model a judge who always says left, or always tie. The
-parameters of a judge come from a population N(μ, diag V): the means are estimated with them, the variances by empirical
+parameters of a judge come from a population N(m, diag V): the means are estimated with them, the variances by empirical
 Bayes, so the parameters of a judge with few comparisons shrink to the means. The posterior N(a_k, σ_k²) of a slope
 enters the likelihood, because scores and uncertain slopes would otherwise inflate each other: the log-likelihood is
 averaged over the slopes a_k - σ_k and a_k + σ_k. The objective is
 
-    Σ_rows mean of log P over the two slopes - ½ Σ_i λ_i s_i² - ½ Σ_k (φ_k - μ)' V⁻¹ (φ_k - μ)
-        + Σ_k (log σ_k - ½ σ_k² / V_a),    φ_k = (a_k, b_k, t_k),
+    Σ_rows mean of log P over the two slopes - ½ Σ_i λ_i s_i² - ½ Σ_k (p_k - m)' V⁻¹ (p_k - m)
+        + Σ_k (log σ_k - ½ σ_k² / V_a),    p_k = (a_k, b_k, t_k),
 
 a lower bound of the log marginal likelihood, with side bias and tie parameter at their mode. It is concave in the
 scores given the judges, and in the judges given the scores; block coordinate ascent alternates between the two.
@@ -686,9 +686,9 @@ def _reliability(
 ) -> tuple[Floats, Floats]:
     """Return the reliability of every judge and its posterior standard deviation.
 
-    Reliability is the derivative in δ of the mean answer (left 1, tie 0, right -1), averaged over the judge's pairs,
-    over the same derivative for a judge of slope 1 without side bias or ties; in units in which the reliability of the
-    reliable judges equals their slope.
+    Reliability is the derivative along s_i - s_j of the mean answer (left 1, tie 0, right -1), averaged over the
+    judge's pairs, over the same derivative for a judge of slope 1 without side bias or ties; in units in which the
+    reliability of the reliable judges equals their slope.
     """
 
     def sensitivity(phi: Floats) -> Floats:

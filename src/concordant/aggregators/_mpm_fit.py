@@ -59,7 +59,7 @@ class AdherenceFit(NamedTuple):
     theta : float64[K]
         The adherence, the largest 1.
     objective, norm : float
-        The weighted mean of the objective over instances, and the largest entry of its gradient, in θ projected on the
+        The weighted mean of the objective over instances, and the largest entry of its gradient, in α projected on the
         bounds.
     n_iter, converged, trace
         The number of steps, whether they converged, and the objective after each.
@@ -106,7 +106,7 @@ class BlockProfile:
         return float((p.weight * values).sum()), by_theta, score, float(norm.max(initial=0.0))
 
     def hessian(self, theta: Floats, best: Floats) -> Floats:
-        """Return the Hessian F_θθ − F_θs F_ss⁻¹ F_sθ at the optimal scores for θ."""
+        """Return the Hessian F_αα − F_αs F_ss⁻¹ F_sα at the optimal scores for α."""
         p = self.packed
         out = np.zeros((len(theta), len(theta)))
         # Small instances in compiled loops, large ones by matrix products.
@@ -166,7 +166,7 @@ _NO_GRADIENT = np.zeros(0)
 
 
 class AdherenceBlock(NamedTuple):
-    """A block to learn adherence from: its profile likelihood, and the results at the last θ.
+    """A block to learn adherence from: its profile likelihood, and the results at the last α.
 
     `score` holds the optimal scores, followed by the log variances where those are learned too; `norm` is the largest
     entry of the gradient in them.
@@ -238,7 +238,7 @@ def block_of(block: Preferences, owner: MPM) -> AdherenceBlock:
 
 
 def _evaluate(block: AdherenceBlock, theta: Floats) -> AdherenceBlock:
-    """Return the block at another θ; the search for its scores starts at the present ones."""
+    """Return the block at another α; the search for its scores starts at the present ones."""
     value, gradient, score, norm = block.profile.evaluate(theta, block.score)
     return block._replace(score=score, value=value, gradient=gradient, norm=norm)
 

@@ -227,7 +227,7 @@ class JointProfile:
         list_theta = theta[self.packed.expert]
         for n in np.flatnonzero(self.wanted).tolist():
             own = self._of_instance(n, list_theta)
-            # The start is the point of a nearby θ, from which Newton's method converges at once.
+            # The start is the point of a nearby α, from which Newton's method converges at once.
             found = solve_variances(
                 own.table,
                 own.share,
@@ -249,7 +249,7 @@ class JointProfile:
         return value, by_theta, out, norm
 
     def hessian(self, theta: Floats, best: Floats) -> Floats:
-        """Return the Hessian F_θθ − F_θz F_zz⁻¹ F_zθ at the optimal scores and log variances z for θ."""
+        """Return the Hessian F_αα − F_αz F_zz⁻¹ F_zα at the optimal scores and log variances z for α."""
         out = np.zeros((len(theta), len(theta)))
         list_theta = theta[self.packed.expert]
         for n in np.flatnonzero(self.wanted).tolist():
@@ -298,7 +298,7 @@ class _InstanceLists(NamedTuple):
     expert: Ints
     share: Floats
     theta: Floats
-    # The number of preferences, the table Σ θ_l Y_l divided by it, and the indices of scores and log variances.
+    # The number of preferences, the table Σ α_l Y_l divided by it, and the indices of scores and log variances.
     total: float
     table: Floats
     slots: Ints

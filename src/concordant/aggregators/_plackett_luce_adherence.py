@@ -33,7 +33,7 @@ _MOST_EXPERTS = 500
 
 
 class PlackettLuceBlock(NamedTuple):
-    """A block of instances and their scores at some θ.
+    """A block of instances and their scores at some α.
 
     Attributes
     ----------
@@ -42,9 +42,9 @@ class PlackettLuceBlock(NamedTuple):
     expert : int64[L]
         The expert of each list.
     models : sequence of PenalisedLikelihood
-        The likelihoods of the instances at that θ.
+        The likelihoods of the instances at that α.
     optima : sequence of Optimum
-        The optimal scores; empty before the first θ.
+        The optimal scores; empty before the first α.
     """
 
     list_starts: Ints
@@ -57,8 +57,8 @@ class AdherenceLearner:
     """Learns the adherence of each expert over all instances.
 
     The objective is the profile likelihood: the sum of the penalised log-likelihoods of the instances at their optimal
-    scores, as a function of θ ≥ 0 on the ellipsoid Σ_k T_k θ_k² = Σ_k T_k, T_k choices by expert k. (Without this
-    constraint a larger θ would undo the shrinkage of the prior.)
+    scores, as a function of α ≥ 0 on the ellipsoid Σ_k T_k α_k² = Σ_k T_k, T_k choices by expert k. (Without this
+    constraint a larger α would undo the shrinkage of the prior.)
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ class AdherenceLearner:
     largest : int
         The number of items compared in the largest instance.
     max_iter, tol : int, float
-        The most steps, and the gradient norm at convergence; for the scores of an instance and for θ.
+        The most steps, and the gradient norm at convergence; for the scores of an instance and for α.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class AdherenceLearner:
         self.small = largest < LARGE
 
     def learn(self, checkpoint: Checkpointer) -> tuple[int, bool, float, list[float]]:
-        """Maximise over θ; return the number of steps, whether they converged, the gradient norm and the objectives."""
+        """Maximise over α; return the number of steps, whether they converged, the gradient norm and the objectives."""
         max_iter, tol = self.max_iter, self.tol
         known = checkpoint.restore()
         if known is None:
@@ -149,7 +149,7 @@ class AdherenceLearner:
         return out
 
     def _profile(self, theta: Floats) -> tuple[float, Shards[PlackettLuceBlock]]:
-        """Return the objective at θ, and the blocks with the optimal scores there."""
+        """Return the objective at α, and the blocks with the optimal scores there."""
         with self._one_thread():
             blocks = self.blocks.persist(_profiled, theta, self.max_iter, self.tol)
             # Instance by instance, so that the sum does not depend on the blocks.
@@ -177,7 +177,7 @@ def _rescaled(block: PlackettLuceBlock, theta: Floats) -> list[PenalisedLikeliho
 
 
 def _profiled(block: PlackettLuceBlock, theta: Floats, max_iter: int, tol: float) -> PlackettLuceBlock:
-    """Return the block at another θ; the search for its scores starts at the present ones."""
+    """Return the block at another α; the search for its scores starts at the present ones."""
     from concordant.aggregators._plackett_luce_fit import newton
 
     models = _rescaled(block, theta)
@@ -212,7 +212,7 @@ def _derivatives(block: PlackettLuceBlock, active: Ints) -> tuple[Floats, Floats
         gradient[expert] += rankings.weight * first
         hessian[expert, expert if dense else 0] += rankings.weight * second
         if dense:
-            # The optimal scores move with θ: the Schur complement of the scores.
+            # The optimal scores move with α: the Schur complement of the scores.
             cross = np.zeros((model.size, len(expert)))
             which = lists.list_ids(rankings.offsets)
             cross[rankings.item, which] = rankings.weight[which] * mixed

@@ -67,7 +67,7 @@ def pairwise(model: PlackettLuce, votes: Preferences) -> Comparisons:
 def expert_fit(data: _RankingData, votes: Preferences, board: Consensus) -> ExpertFit:
     """Return the choices of single items by expert: their number and log-likelihood, and the score test's parts.
 
-    A choice of i from the items R has the log-likelihood θ s_i − log Σ_R exp(θ s). Its derivative in θ at 1 is s_i less
+    A choice of i from the items R has the log-likelihood α s_i − log Σ_R exp(α s). Its derivative in α at 1 is s_i less
     the mean of s under the model, and has the variance of s. Tied blocks are left out; whatever the model
     of ties, a single item is chosen in proportion to exp(s), given that a single one is chosen.
     """

@@ -85,11 +85,16 @@ class _WindowedScores(NamedTuple):
 class BradleyTerry(ExplainedLikelihood):
     """Bradley-Terry scores from pairwise outcomes, with ties, a prior, side effects, covariates and expert reliability.
 
-    P(i beats j) = 1 / (1 + exp(s_j - s_i)), and the scores maximise log-likelihood - ½ prior ‖s‖². With ties, Davidson:
-    P(i), P(j), P(tie) in proportion e^{d/2} : e^{-d/2} : ν, d = s_i - s_j; Rao and Kupper: P(i) = 1 / (1 + θ e^{-d}). A
-    tie is a tie, never half a win. Items missing from a list are not compared in it; where the preferences declare them
-    below the others, a warning says so. An item without an outcome has the score 0, the mean. Empty lists add nothing.
-    A list of weight 2 counts as two experts; the weight of a row of comparisons multiplies its counts.
+    P(i beats j) = 1 / (1 + exp(s_j − s_i)), and the scores maximise log-likelihood − ½ λ ‖s‖². With ties, Davidson:
+    P(i), P(j), P(tie) in proportion exp((s_i − s_j)/2) : exp((s_j − s_i)/2) : ν; Rao and Kupper, ξ ≥ 1:
+    P(i) = 1 / (1 + ξ exp(s_j − s_i)), P(j) likewise, and the rest is P(tie). A tie is a tie, never half a win.
+
+    Estimand: s_i − s_j, the log odds that i beats j in a comparison by a random expert, given that it is no tie (in
+    Davidson's model).
+
+    Items missing from a list are not compared in it; where the preferences declare them below the others, a warning
+    says so. An item without an outcome has the score 0, the mean. Empty lists add nothing. A list of weight 2 counts as
+    two experts; the weight of a row of comparisons multiplies its counts.
 
     A list of m items becomes m (m − 1) / 2 pairs, each an outcome of two items (`transform` counts differently). The
     pairs of a list are one opinion: the prior weighs as much as it would against the m − 1 choices of the list, and
@@ -150,7 +155,7 @@ class BradleyTerry(ExplainedLikelihood):
     Attributes
     ----------
     ties_, tie_ : str, float
-        The model of ties that was used, and its ν or θ (0 for "none"), shared by all instances.
+        The model of ties that was used, and its ν or ξ (0 for "none"), shared by all instances.
     side_ : float
         The side effect: what is added to the score on the left; 0 unless learned.
     coefficients_ : dict
@@ -173,7 +178,7 @@ class BradleyTerry(ExplainedLikelihood):
     coefficients of least norm (in standardised columns) are taken, with a warning. A missing value (NaN) is an error.
     `predict` then needs items that the features of `fit` described.
 
-    `fit` learns what instances share (ν or θ, the side effect, coefficients of features, the reliability of experts);
+    `fit` learns what instances share (ν or ξ, the side effect, coefficients of features, the reliability of experts);
     `predict` estimates the scores of its own instances with these fixed. Cost: O(R + P) to count R rows (Σ m² / 2 for
     lists of m items) over P pairs that met, then O(P) for each of some six Newton steps. Millions of pairs in long
     lists are not counted: with transform="binary", a prior, and no ties or Davidson's, a step takes O(R) time and
@@ -182,6 +187,25 @@ class BradleyTerry(ExplainedLikelihood):
     above 5,000 items unless asked for. With reliability=True lists are written out pair by pair, expert by expert;
     intervals of `fit_predict` include the uncertainty of the experts' reliability, those of `predict` take it as known
     and are narrower.
+
+    With reliability=True expert e compares i, on the left, with j, and answers left, right or tie with odds
+
+        exp(z/2) : exp(−z/2) : exp(t_e),   z = α_e (s_i − s_j) + b_e
+
+    (without ties the first two). The adherence α_e is a slope: 0 is a coin, below 0 an inverted expert. b_e is the
+    expert's side bias and t_e the tendency to tie. The prior: s_i is normal with mean 0 and precision λ; α_e, b_e and
+    t_e are normal with means m and variances v, the same for all experts and estimated with the rest (empirical
+    Bayes), so experts with few comparisons shrink to the mean. Slopes have normal posteriors with standard deviation
+    h_e, because scores and uncertain slopes would otherwise inflate each other. The objective, a lower bound of the log
+    marginal likelihood, is
+
+        Σ_rows ½ [log P(row | α_e + h_e) + log P(row | α_e − h_e)] − ½ λ Σ_i s_i²
+            − ½ Σ_e [(α_e − m_α)² + h_e²] / v_α − ½ Σ_e (b_e − m_b)² / v_b − ½ Σ_e (t_e − m_t)² / v_t + Σ_e log h_e.
+
+    (s, α) and (c s, α / c) have the same likelihood: the scale is that of the reliable experts, Σ_e n_e E[α_e²] =
+    Σ_e n_e E|α_e| for n_e comparisons by e, and the majority decides the sign. `adherence_` is the expert's
+    reliability: the slope of the mean answer along s_i − s_j over that of an expert with slope 1 and neither side bias
+    nor ties, in units in which that of the reliable experts is their α_e.
 
     References
     ----------

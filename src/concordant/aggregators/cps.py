@@ -40,7 +40,7 @@ _STEP_SECONDS = 2e-9
 class CPS(Aggregator):
     """M + 1 minus the place of the item in the ranking that the stagewise model builds greedily from the top.
 
-    At stage i the model picks item j with probability proportional to exp(-sum over lists of theta_e d(j)), where d(j)
+    At stage i the model picks item j with probability proportional to exp(-sum over lists of α_e d(j)), where d(j)
     is the mean distance from the list of all rankings that begin with the items picked so far and j. Greedy inference
     picks the most probable item at every stage. Among equally probable items the smallest weighted sum of positions
     comes first; items equal in that too share the better place.
@@ -49,13 +49,16 @@ class CPS(Aggregator):
     out gets the mean (m + 1 + M) / 2 of the remaining places. Where nobody ranks anything all items tie. A list of
     weight 2 counts twice. Empty lists add nothing.
 
+    Estimand: the ranking that stages of this form build with the greatest probability each; with adherence="supervised"
+    also α_e, how strongly the order of the labels follows expert e.
+
     Parameters
     ----------
     distance : {"kendall", "footrule", "spearman"}
         The number of pairs in the other order (ties count half); the sum of differences of positions; or the sum of
         their squares, under which greedy inference orders by the weighted mean position.
     adherence : {"none", "supervised"}
-        "none": every expert has theta = 1, and `fit` learns nothing. "supervised": theta_e >= 0 maximises the
+        "none": every expert has α = 1, and `fit` learns nothing. "supervised": α_e >= 0 maximises the
         likelihood of the order of the labels given to `fit`, over all instances. Items with equal labels are treated
         as in random order: a stage that picks one of them has their mean cost.
     unjudged : {"zero", "drop"}
@@ -63,15 +66,15 @@ class CPS(Aggregator):
     unknown_experts : {"error", "ignore"}
         What `predict` does about experts that a supervised `fit` did not see; ignored experts have weight 0.
     max_iter, tol
-        When the search for theta stops: `tol` bounds the largest entry of the gradient of the mean log-likelihood per
-        stage, projected on theta >= 0, in units in which the curvature at theta = 0 is 1.
+        When the search for α stops: `tol` bounds the largest entry of the gradient of the mean log-likelihood per
+        stage, projected on α >= 0, in units in which the curvature at α = 0 is 1.
 
     Attributes
     ----------
     experts_ : list of str
         The experts that a supervised `fit` saw.
     adherence_ : float64[K]
-        Their theta. An expert of the vocabulary without a list in training has the mean of the others.
+        Their α. An expert of the vocabulary without a list in training has the mean of the others.
 
     Notes
     -----

@@ -75,19 +75,21 @@ class CRF(LinearAggregator):
 
     The score of item i in an instance of M items is
 
-        f(i) = Σ_k alpha_k [expert k does not list i] + beta+_k row_k(i) / M - beta-_k col_k(i) / M,
+        f(i) = Σ_e a_e [expert e does not list i] + b⁺_e row_e(i) / M − b⁻_e col_e(i) / M,
 
-    where row_k(i) is the sum of the strengths with which k prefers i to other items, and col_k(i) that with which it
+    where row_e(i) is the sum of the strengths with which e prefers i to other items, and col_e(i) that with which it
     prefers other items to i. The probability of a ranking is proportional to exp(Σ_pos f(item at pos) / ln(pos + 1)),
     so that the most probable ranking sorts by f. `fit` maximises the expected metric by stochastic gradient ascent:
     from each instance it draws up to `epsilon` items, with all labels among them, and follows the exact gradient of
     their expected metric.
 
-    A list expresses no preference between tied items, nor about items that it leaves out, which only get alpha; with
+    A list expresses no preference between tied items, nor about items that it leaves out, which only get a_e; with
     missing="below" it prefers all its items to them, with strength 1. An expert without a list in an instance has no
-    effect there. In an instance without preferences all items are tied. An item that nobody lists scores the sum of the
-    alphas, minus its losses with missing="below". A list of weight 2 counts twice. Instances whose items all have the
+    effect there. In an instance without preferences all items are tied. An item that nobody lists scores the sum of
+    the a_e, minus its losses with missing="below". A list of weight 2 counts twice. Instances whose items all have the
     same gain in the metric are ignored in training.
+
+    Estimand: the weights a, b⁺ and b⁻ with the greatest expected metric on instances like those of training.
 
     Parameters
     ----------
@@ -123,7 +125,7 @@ class CRF(LinearAggregator):
         solver="lbfgs".
     balance : bool
         Whether to rescale the columns so that all vary equally over the items of an instance. One learning rate then
-        suits alpha and beta, and short and long instances. Needs sums="full".
+        suits a and b, and short and long instances. Needs sums="full".
     l2 : float or "auto"
         The penalty l2 / 2 · Σ (weight)², in the rescaled units. "auto" is 0 for solver="sgd", where early stopping
         keeps the weights small, and a path from strong to weak penalties for "lbfgs".
@@ -151,13 +153,13 @@ class CRF(LinearAggregator):
     experts_ : list of str
         The experts with weights, sorted, then "*" for shared weights.
     weights_ : float64[experts, 3]
-        alpha, beta+, beta-.
+        a, b⁺, b⁻.
     adherence_ : float64[experts]
         The mean difference of score between the first and the last item of the expert's lists; negative if the model
         reverses them.
     expert_details_ : dict
-        "alpha", "beta_plus", "beta_minus"; "listed", the mean difference of score between an item that the expert lists
-        and one that it does not; "meaning", a description in words.
+        "alpha", "beta_plus", "beta_minus" (a, b⁺, b⁻); "listed", the mean difference of score between an item that the
+        expert lists and one that it does not; "meaning", a description in words.
     pruned_ : list of str
         Experts that `prune` removed; their lists are ignored.
     training_ : dict

@@ -137,7 +137,7 @@ def _scores(preferences: Preferences, pools: list[PooledLists], places: list[Flo
 class Mallows(ModelPredictions):
     """Minus the mean position of the item in rankings drawn from the Mallows model that fits the lists best.
 
-    A list σ of an instance has probability exp(θ d(π, σ)) / Z(θ), where d is the number of pairs that σ and the centre
+    A list L of an instance has probability exp(θ d(π, L)) / Z(θ), where d is the number of pairs that L and the centre
     π rank oppositely. The most probable centre is Kemeny's ranking; then θ is the value at which expected and observed
     distances have the same sum. score(i) = −E[position of i in a ranking drawn from the model]: it has the order of the
     centre, and scores come closer as the lists disagree.
@@ -147,6 +147,9 @@ class Mallows(ModelPredictions):
     orders. The items that an incomplete list leaves out are one more group below (missing="below"), or it ranks only
     its own items ("unknown"). Items that cannot be distinguished share a place. Items in no list come last ("below") or
     in the middle ("unknown"). Empty lists add nothing; a list of weight 2 counts twice.
+
+    Estimand: the centre π, from which the lists deviate least, and θ, the log odds by which each pair in the other
+    order makes a list less probable.
 
     Parameters
     ----------
@@ -563,8 +566,8 @@ def _restored_block(block: _MallowsBlock, known: State, owner: ExtendedMallows) 
 class ExtendedMallows(ModelPredictions):
     """Minus the posterior mean position of the item, with a learned dispersion per expert.
 
-    `fit` learns θ_e <= 0 for every expert e from all instances: given the true ranking π of an instance, a list σ of e
-    has probability exp(θ_e d(π, σ)) / Z. The true rankings are unknown, so EM alternates: given θ, the E step computes
+    `fit` learns θ_e <= 0 for every expert e from all instances: given the true ranking π of an instance, a list L of e
+    has probability exp(θ_e d(π, L)) / Z. The true rankings are unknown, so EM alternates: given θ, the E step computes
     the expected distance of every list to the true ranking, which has odds exp(sum over lists of θ_e d); the M step
     finds the θ_e at which the model expects these distances. `predict` uses the learned θ and gives
     score(i) = −E[position of i]. A random expert gets θ near 0 and has no effect; no labels are needed.
@@ -577,6 +580,8 @@ class ExtendedMallows(ModelPredictions):
     pool. Ties in a list contradict nothing, and expectations are over lists with groups of the same sizes. Items in no
     list come last, tied (in the middle with missing="unknown"); items never among the first k tie above them. A list of
     weight 2 counts twice. An expert without a list gets the median θ.
+
+    Estimand: θ_e of every expert, and for each instance the posterior mean position of an item in the true ranking π.
 
     Parameters
     ----------

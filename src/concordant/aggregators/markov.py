@@ -31,6 +31,8 @@ class MarkovChain(MajorityVote):
     item in no list only by teleport, so that it scores about 1 / M; with "below" it leaves it by every list. Empty
     lists add nothing. A list of weight 2 counts twice.
 
+    Estimand: the stationary distribution of the walk that these lists define. It describes them and has no error.
+
     Parameters
     ----------
     chain : {1, 2, 3, 4}

@@ -78,11 +78,11 @@ _MANY_ITEMS = 5000
 
 
 class _AdherenceGroups(NamedTuple):
-    """The lists of every instance in groups of equal adherence θ, on which alone the scores depend."""
+    """The lists of every instance in groups of equal adherence α, on which alone the scores depend."""
 
     # The adherence of each list; 0 where it has no preferences.
     theta: Floats
-    # The number of preferences of each instance in lists with θ > 0, and Σ θ d for every slot.
+    # The number of preferences of each instance in lists with α > 0, and Σ α c for every slot.
     total: Floats
     net: Floats
     # Where the groups of each instance begin, their share of its preferences, and their adherence.
@@ -124,11 +124,18 @@ class _ScoreEstimate(NamedTuple):
 class MPM(ModelPredictions):
     """Scores of the multinomial preference model: preferences are draws from one distribution over all ordered pairs.
 
-    Expert k prefers i to j with probability exp(θ_k (s_i − s_j)/(γ_i + γ_j)) / Z_k, Z_k the sum over all ordered pairs
-    of the instance. The scores s are the maximum-likelihood estimate, with mean 0. The adherence θ_k is between 0
-    (random preferences) and 1 and is shared over instances; the variances γ are ½ unless they are estimated. With equal
-    variances the order of the scores is the order of Σ_k θ_k d_k,i, d the net counts: preferences for the item minus
-    those against it.
+    A preference of expert e is the pair (i, j) with probability exp(α_e (s_i − s_j)/(γ_i + γ_j)) / Z_e, Z_e the sum
+    over all ordered pairs of the instance. The scores s are the maximum-likelihood estimate, with mean 0. The adherence
+    α_e is between 0 (random preferences) and 1 and is shared over instances; the variances γ are ½ unless they are
+    estimated. With equal variances the order of the scores is the order of Σ_e α_e c_ei, c the net counts: preferences
+    for the item minus those against it.
+
+    Estimand: (s_i − s_j)/(γ_i + γ_j), half the log of how much more often "i before j" is seen than "j before i" among
+    all preferences, of experts with α = 1.
+
+    The score ranks net evidence, not mean quality: which pairs are seen is part of the model, so an item gains by every
+    preference for it, and rarely compared items are near 0. A film that 485 people half like stands below one that a
+    single person dislikes (see the example). Bradley-Terry and Plackett-Luce estimate quality.
 
     Counts are differences of ranks (of ratings, for ratings; of positions, for scores), or observed comparisons. Ties
     add nothing; neither do items that an expert leaves out (a warning says where the preferences declare them below),
@@ -138,19 +145,19 @@ class MPM(ModelPredictions):
     Parameters
     ----------
     variances : {False, True, "joint", "force"}
-        Whether the variances γ are estimated with the scores; they are stored as `variance_`. True: θ is learned with
-        equal variances first. "joint": θ is learned together with scores and variances. Both need a table of all pairs:
+        Whether the variances γ are estimated with the scores; they are stored as `variance_`. True: α is learned with
+        equal variances first. "joint": α is learned together with scores and variances. Both need a table of all pairs:
         above 5,000 items in an instance only "force", which is True without that limit.
     adherence : {"auto", "learned", "supervised", "none"}
-        "learned": `fit` learns θ over all instances from the agreement of experts. "supervised": θ is the agreement of
+        "learned": `fit` learns α over all instances from the agreement of experts. "supervised": α is the agreement of
         an expert with the labels given to `fit`: the share of pairs that it orders as their labels do, averaged over
-        instances. "none": θ = 1 for all experts, and nothing to fit. "auto": "learned" from 20 instances on, otherwise
+        instances. "none": α = 1 for all experts, and nothing to fit. "auto": "learned" from 20 instances on, otherwise
         "none"; `adherence_used_` says which.
     instance_weights : {"equal", "counts"}
-        The weight of an instance when θ is learned from agreement: "equal", the same for all; "counts", its number of
+        The weight of an instance when α is learned from agreement: "equal", the same for all; "counts", its number of
         preferences, which is the likelihood of the whole corpus.
     normalize : {"minmax", "none"}
-        Whether supervised θ is rescaled to 0 for the worst expert and 1 for the best, as in the paper's tables, or used
+        Whether supervised α is rescaled to 0 for the worst expert and 1 for the best, as in the paper's tables, or used
         as it is. Where all experts are equally good, rescaling gives all of them 1.
     unjudged : {"zero", "drop"}
         Whether training items without a label count as labelled 0, or are left out, in supervised learning.
@@ -165,7 +172,7 @@ class MPM(ModelPredictions):
         The most steps of the adherence, of L-BFGS, or of gradient ascent.
     tol : float
         Converged when the largest entry of the gradient is below this: the gradient of the mean log-likelihood per
-        preference, for the adherence averaged over instances by their weight and projected on the bounds of θ.
+        preference, for the adherence averaged over instances by their weight and projected on the bounds of α.
     uncertainty : {"auto", "information", "sandwich", "bootstrap", "none"}
         "auto": observed information for comparisons without experts, else a sandwich clustered by expert, moderated
         for items that few experts rank; none above 5,000 items. The adherence is taken as known.
@@ -184,10 +191,10 @@ class MPM(ModelPredictions):
     Attributes
     ----------
     adherence_, experts_
-        θ of every expert of the training data. Learned: the largest is 1, and experts without preferences keep 1.
+        α of every expert of the training data. Learned: the largest is 1, and experts without preferences keep 1.
         Supervised: experts whose pairs have no labels get ½ before rescaling.
     expert_details_ : dict
-        After supervised learning, by expert: `agreement`, θ before rescaling (NaN where it is unknown), and
+        After supervised learning, by expert: `agreement`, α before rescaling (NaN where it is unknown), and
         `instances`, the number of instances it is averaged over.
     adherence_used_, training_instances_
         The adherence that "auto" chose, and the number of instances with preferences.
@@ -201,19 +208,19 @@ class MPM(ModelPredictions):
     Cost O(R log M) to count R rows without forming a table, then O(M) per step of the root. The adherence
     costs O(K M² + K² M) for each instance and step up to 1,000 experts and items, O(K M) beyond; scores of unequal
     trust O(K M) per step; variances O(M²) per step for equal trust, O(K M²) otherwise. The objective is the mean
-    log-likelihood per preference, so that each instance counts alike in θ by default. While θ is learned, the scores
+    log-likelihood per preference, so that each instance counts alike in α by default. While α is learned, the scores
     have a prior of precision 0.001 per preference, without which they may be infinite; variances have one of precision
-    1 / M per preference on log γ, which also fixes their scale. With variances="joint" both priors hold while θ is
-    learned, and θ, scores and γ are a stationary point of one objective, at O(K M²) for each evaluation of an instance;
-    then, as always, scores and variances are estimated with θ fixed and without a prior on the scores. Where every item
-    only wins or only loses there is no finite estimate: a warning names the instance, and the scores are Σ θ d, which
+    1 / M per preference on log γ, which also fixes their scale. With variances="joint" both priors hold while α is
+    learned, and α, scores and γ are a stationary point of one objective, at O(K M²) for each evaluation of an instance;
+    then, as always, scores and variances are estimated with α fixed and without a prior on the scores. Where every item
+    only wins or only loses there is no finite estimate: a warning names the instance, and the scores are Σ α c, which
     has the same order.
 
     After `fit_predict`, `outcome_probabilities(a, b)` is the probability that a preference about these two items is for
     a, P(a over b) / (P(a over b) + P(b over a)); `residuals`, `goodness_of_fit` and `calibration` take comparisons
     (docs/uncertainty.md).
 
-    Supervised θ counts the pairs of items with different labels that the expert orders; an instance without such a pair
+    Supervised α counts the pairs of items with different labels that the expert orders; an instance without such a pair
     is skipped, and a list of weight 2 counts twice in the mean over instances. In comparisons, every win of the item
     with the larger label is a pair in the right order, every loss one in the wrong order. Cost O(R log M).
 
@@ -224,7 +231,7 @@ class MPM(ModelPredictions):
     References
     ----------
     Volkovs and Zemel, New learning methods for supervised and unsupervised preference aggregation, JMLR 15, 2014. The
-    closed form of the base model and Newton's method for θ are ours.
+    closed form of the base model and Newton's method for α are ours.
 
     Examples
     --------
@@ -237,6 +244,16 @@ class MPM(ModelPredictions):
     ['a', 'b', 'c', 'd']
     >>> dict(zip(mpm.experts_, mpm.adherence_.round(2).tolist()))
     {'x': 1.0, 'y': 0.59, 'z': 0.51, 'w': 0.37}
+
+    Of 485 people 200 prefer the half-liked film to a good one; a single critic saw the bad one. The net counts are −85
+    and −1, so MPM puts the half-liked film last, and Bradley-Terry the bad one.
+
+    >>> people = {n: ["half-liked", "good"] if n < 200 else ["good", "half-liked"] for n in range(485)}
+    >>> films = cc.from_lists({**people, "critic": ["good", "bad"]})
+    >>> cc.MPM(adherence="none", uncertainty="none").fit_predict(films).ranking()
+    ['good', 'bad', 'half-liked']
+    >>> cc.BradleyTerry(uncertainty="none").fit_predict(films).ranking()
+    ['good', 'half-liked', 'bad']
 
     With labels for some items, the experts who agree with the labels count most.
 
@@ -805,7 +822,7 @@ def _packed_by_adherence(counts: NetCounts, groups: _AdherenceGroups) -> tuple[P
 
 
 def _scores(offsets: Ints, starts: Ints, amount: Floats, level: Floats, net: Floats) -> _ScoreEstimate:
-    """Return the scores given net counts Σ θ d and the preferences in groups of equal adherence θ = `level`."""
+    """Return the scores given net counts Σ α c and the preferences in groups of equal adherence α = `level`."""
     from concordant.kernels import mpm
 
     offsets, starts = read_only(offsets, starts)
@@ -816,7 +833,7 @@ def _scores(offsets: Ints, starts: Ints, amount: Floats, level: Floats, net: Flo
         for power in (0, 1, 2)
     )
     score, root = np.zeros(len(net)), np.zeros(len(sizes))
-    # With one θ the base model gives θ s; with several, its answer for their mean is the start.
+    # With one α the base model gives α s; with several, its answer for their mean is the start.
     mpm.net_scores(net, weight, offsets, score, root)
     empty, separated = (weight <= 0) | (sizes < 2), np.isinf(root)
     finite = ~empty & ~separated

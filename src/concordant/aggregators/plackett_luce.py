@@ -109,10 +109,13 @@ class PlackettLuce(ExplainedLikelihood):
     """The score s of each item in the model that picks the next item i with probability exp(s_i) / Σ exp(s_left).
 
     Scores maximise Σ_lists w Σ_k [s_{i_k} − log Σ_{u ≥ k} exp(s_{i_u})] less the prior's ½ λ ‖s‖²; they have mean 0,
-    and exp(s_i − s_j) are the odds of i against j. With two items in every list it is Bradley-Terry. Lists may be full
-    or partial rankings, top-k lists, or scores and ratings, which count by their order. A list of weight 3 counts as
-    three. Lists of one item and empty lists add nothing. An item that no list compares with another gets the neutral
-    score 0 and no interval.
+    and exp(s_i − s_j) are the odds of i against j. With two items in every list it is Bradley-Terry.
+
+    Estimand: s_i − s_j, the log odds that a random expert chooses i before j, whatever else there is to choose from.
+
+    Lists may be full or partial rankings, top-k lists, or scores and ratings, which count by their order. A list of
+    weight 3 counts as three. Lists of one item and empty lists add nothing. An item that no list compares with another
+    gets the neutral score 0 and no interval.
 
     Parameters
     ----------
@@ -133,8 +136,8 @@ class PlackettLuce(ExplainedLikelihood):
         "unknown": a list says nothing about items it leaves out. "below": they are one block below its items, as in
         top-k lists. "auto": what the preferences declare, instance by instance.
     adherence : bool
-        Learn for every expert k a factor θ_k ≥ 0 of the scores over all instances: k picks i with probability
-        proportional to exp(θ_k s_i); an expert with 0 picks at random. The mean of θ² over all choices is 1. Stored as
+        Learn for every expert e a factor α_e ≥ 0 of the scores over all instances: e picks i with probability
+        proportional to exp(α_e s_i); an expert with 0 picks at random. The mean of α² over all choices is 1. Stored as
         `adherence_`, and fixed in `predict`. Needs a prior, and some fifty instances: with few, the scores come out too
         far apart, and a warning says that the intervals are too short.
     anchor : id or None
@@ -180,20 +183,21 @@ class PlackettLuce(ExplainedLikelihood):
     Notes
     -----
     The likelihoods of a list with blocks X_1, X_2, ... (tied items share a block), R_k the items of block k and below
-    it, φ = exp(s), q_k = |X_k|:
+    it, φ = exp(s):
 
-    - "average" (Efron): Π_k Π_{X_k} φ / Π_{j<q_k} (Σ_{R_k} φ − (j/q_k) Σ_{X_k} φ), over all blocks but the last. A tie
-      is missing knowledge about an order that exists; there is no tie parameter.
+    - "average" (Efron): Π_k Π_{X_k} φ / Π_{j<|X_k|} (Σ_{R_k} φ − (j/|X_k|) Σ_{X_k} φ), over all blocks but the last. A
+      tie is missing knowledge about an order that exists; there is no tie parameter.
     - "partition": Π_k Σ_{X_k} φ / Σ_{R_k} φ, over all blocks but the last.
-    - "davidson-luce": Π_k δ_{q_k} (Π_{X_k} φ)^{1/q_k} / Σ_q δ_q Σ_{C ⊆ R_k, |C| = q} (Π_C φ)^{1/q}, δ_1 = 1, over all
+    - "davidson-luce": Π_k δ_|X_k| (Π_{X_k} φ)^{1/|X_k|} / Σ_n δ_n Σ_{C ⊆ R_k, |C| = n} (Π_C φ)^{1/n}, δ_1 = 1, over all
       blocks but a single last item. A tie says that its items are equally good. The probabilities of all ordered
       partitions with ties of the sizes seen sum to 1, and the log-likelihood is concave in the scores and log δ. For
       two items it is Davidson's model of Bradley-Terry, ν = δ_2. exp(s_i − s_j) are the odds of i against j given that
-      neither is tied. The cost is O(Σ q) for a row, Σ over the sizes; items that a list leaves out are written out
+      neither is tied. The cost is O(Σ n) for a row, Σ over the sizes; items that a list leaves out are written out
       (missing="below"). It needs optimizer="newton" and no adherence. The scores have the prior; δ has none.
 
-    The three are different models, and their estimates differ: the coefficient tie2 of R's PlackettLuce is log δ_2 of
-    "davidson-luce" and has no counterpart in the others.
+    The three are different models, and their estimates differ. R's PlackettLuce fits the third: its tie2, tie3, ... are
+    log δ_2, log δ_3, ..., which have no counterpart in the others. R's survival::coxph with a stratum for each list and
+    ties="efron" fits the first. The results page has both beside R.
 
     After `fit_predict`, `ranking_probability`, `first_place_probabilities`, `top_k_probabilities` and
     `outcome_probabilities` predict new lists, `residuals` and `calibration` hold lists against them, and `explain`
@@ -222,8 +226,8 @@ class PlackettLuce(ExplainedLikelihood):
     of each side above one of the other (or, with "average", ties them above a last place). With "partition" a block
     counts when all of it lies on one side; then the estimate surely exists, and otherwise it need not. With
     "davidson-luce" ties connect items as with "average", in last place too; the condition is necessary, and scores that
-    grow with δ all the same are found after the fit. Where every choice from q or more items is a tie of q or more,
-    nothing bounds δ_q: an error without a prior; with one, δ_q is set as if half a choice of a single item had been
+    grow with δ all the same are found after the fit. Where every choice from n or more items is a tie of n or more,
+    nothing bounds δ_n: an error without a prior; with one, δ_n is set as if half a choice of a single item had been
     seen, with a warning.
 
     References

@@ -108,6 +108,9 @@ class RobustRank(_NormalisedRanks):
     being the weight up to and including the k-th rank. Experts who rank nothing in an instance do not count; where
     nobody ranks anything all items score 0.
 
+    Estimand: none: the score is a test. 10^-score is the p-value of the hypothesis that all lists rank the item at
+    random.
+
     Parameters
     ----------
     missing : {"last", "ignore"}
@@ -254,6 +257,9 @@ class Stuart(_NormalisedRanks):
     count, where `RobustRank` decides by one order statistic. Tied items of a list share the mean of their positions. A
     list of weight 2 counts twice; weights must be whole numbers. Experts who rank nothing in an instance do not count;
     where nobody ranks anything all items score 0.
+
+    Estimand: none: the score is a statistic, the probability of ranks as small as these if all lists rank the item at
+    random.
 
     Parameters
     ----------

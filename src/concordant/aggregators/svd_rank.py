@@ -55,18 +55,18 @@ _RATES = (0.01, 0.03, 0.1)
 class SVDRank(Aggregator):
     """SVD features of the experts' pairwise preferences, weighted by LambdaRank for a ranking metric.
 
-    For every expert k of an instance, Y_k(i, j) is the strength with which k prefers item i to item j, and Y_k ≈ U Σ Vᵀ
+    For every expert e of an instance, Y_e(i, j) is the strength with which e prefers i to j, and Y_e ≈ U diag(σ) Vᵀ
     is its best approximation of rank p. The features of item i are u (its row of U: how strongly it wins), σ, v (its
-    row of V: how strongly it loses), and whether k does not list it:
+    row of V: how strongly it loses), and whether e does not list it:
 
-        score(i) = Σ_k Σ_c ( a_kc u_c(i) + s_kc σ_c + b_kc v_c(i) ) + m_k [k does not list i].
+        score(i) = Σ_e Σ_c ( a_ec u_c(i) + g_ec σ_c + b_ec v_c(i) ) + m_e [e does not list i].
 
     Y is not negative, so that u and v of the leading triple are not negative either. In the other triples, the entry of
     u with the largest magnitude is made positive (that of the best ranked item, if several are equal). σ is the same
     for all items of an instance. Its weights have no effect on the ranking without a hidden layer, and stay 0.
 
-    `fit` is LambdaRank: for every pair of items with different labels the gradient is |ΔM| / (1 + exp(difference of
-    scores)), where ΔM is the change of the metric if the two items swap places in the present ranking.
+    `fit` is LambdaRank: for every pair of items with different labels the gradient is |Δ| / (1 + exp(difference of
+    scores)), where Δ is the change of the metric if the two items swap places in the present ranking.
     SVDRank(scaling="paper", average=0, l2=0, learning_rate=0.01) is the method as published.
 
     Tied items of a list have the same features. If a list expresses no preference (one item, or all tied), u, σ and v
@@ -76,6 +76,9 @@ class SVDRank(Aggregator):
     converted to ranks within their list, with mean ranks for ties. For comparisons Y(i, j) is the number of wins of i
     against j; `strength` and `missing` have no effect. Instances in which every order has the same value of the metric
     are ignored in training.
+
+    Estimand: weights of the features under which the metric is greatest on instances like those of training. LambdaRank
+    follows gradients without an objective, so this is its aim and no likelihood.
 
     Parameters
     ----------
@@ -145,7 +148,7 @@ class SVDRank(Aggregator):
     adherence_ : float64[experts]
         The mean difference of score between the first and the last item of the expert's lists.
     hidden_ : float64[experts, 3p + 1, units]
-        With a hidden layer, its weights: score(i) = Σ_h top_h tanh(bias_h + Σ_kc hidden_kch x_kc(i)), where x are the
+        With a hidden layer, its weights: score(i) = Σ_h top_h tanh(bias_h + Σ_ec hidden_ech x_ec(i)), where x are the
         features, with 1 subtracted from "not listed".
     bias_ : float64[units]
         With a hidden layer, the biases of its units.

@@ -90,6 +90,9 @@ class SVP(Aggregator):
     observed pairs the solution is not unique, and a warning says so. Where preferences are purely cyclic all scores
     are 0.
 
+    Estimand: the mean margin of i over the others, if margins are differences of strengths and the pairs that nobody
+    compared are missing at random.
+
     Parameters
     ----------
     transform : {"count", "binary", "rankdiff", "log", "rating"}

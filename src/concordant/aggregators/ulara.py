@@ -41,23 +41,26 @@ _AGREED = 1e-10
 class ULARA(Aggregator):
     """Minus the weighted mean position of the item; experts who agree with the others have larger weights.
 
-    `fit` learns one weight per expert from all instances. Item j of an instance is informative if at least nu lists
-    hold it within their first kappa; m_j is the mean of their positions. tot_e = sum over informative items of (p_ej -
-    m_j)², with p_ej = kappa + 1 for an item that the list of e leaves out or puts below kappa. r_e = tot_e over that of
-    the average expert on the same instances, so that r = 1 is average. Instances in which an expert has no list do not
-    count for or against it. With update="eg" the weights are w_e = exp(-eta r_e) / sum, which minimises eta * sum w r +
-    sum w log w. `predict` gives score(i) = -sum_e w_e p_ei / sum_e w_e over the lists of the instance.
+    `fit` learns one weight per expert from all instances. Item j of an instance is informative if at least `nu` lists
+    hold it within their first `kappa`; m_j is the mean of their positions. tot_e = sum over informative items of (p_ej
+    - m_j)², with p_ej = `kappa` + 1 for an item that the list of e leaves out or puts below that. r_e = tot_e over that
+    of the average expert on the same instances, so that r = 1 is average. Instances in which an expert has no list do
+    not count for or against it. With update="eg" the weights are w_e = exp(−`eta` r_e) / sum, which minimises `eta` Σ w
+    r + Σ w log w. `predict` gives score(i) = -sum_e w_e p_ei / sum_e w_e over the lists of the instance.
 
-    Tied items of a list share the mean of their positions. An item in no list scores -(kappa + 1) and comes last. An
+    Tied items of a list share the mean of their positions. An item in no list scores −(`kappa` + 1) and comes last. An
     expert without a list or without informative items counts as an average one. A list of weight 2 counts as two
     experts.
+
+    Estimand: the mean position of i among the experts, each weighted by agreement with all; there is no model of how
+    lists arise.
 
     Parameters
     ----------
     update : {"eg", "gd", "printed"}
-        "eg": exponentiated gradient, as above. "gd": the projection of (1 - eta (r_e - 1)) / K on the simplex, which is
-        the same to first order in eta and can give weights of exactly 0. "printed": weights in proportion to r_e, the
-        update as printed in the paper; it rewards disagreement and is for comparison only.
+        "eg": exponentiated gradient, as above. "gd": the projection of (1 − `eta` (r_e − 1)) / K on the simplex, which
+        is the same to first order in `eta` and can give weights of exactly 0. "printed": weights in proportion to r_e,
+        the update as printed in the paper; it rewards disagreement and is for comparison only.
     eta : float
         The penalty on disagreement; 0 makes all weights equal, and large values follow the single most central expert.
     nu : int, optional

@@ -477,7 +477,7 @@ def bradley_terry(
 ) -> BradleyTerrySample:
     """Return n votes on random pairs from the Bradley-Terry model with Davidson's ties.
 
-    With d = s_left − s_right, left wins : right wins : a tie = exp(d/2) : exp(−d/2) : ν. Pairs and sides are uniform.
+    With s = s_left − s_right, left wins : right wins : a tie = exp(s/2) : exp(−s/2) : ν. Pairs and sides are uniform.
     An unreliable expert lets either side win with probability 1/2 and never ties.
 
     Parameters

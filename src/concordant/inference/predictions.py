@@ -65,7 +65,7 @@ def davidson_law(gap: Floats, tie: Any = -np.inf) -> tuple[Floats, Floats, Float
 
 
 def rao_kupper_law(gap: Floats, tie: Any) -> tuple[Floats, Floats, Floats]:
-    """Return the probabilities of win, tie and loss, P(win) = 1 / (1 + exp(tie − gap)), for tie = log θ >= 0.
+    """Return the probabilities of win, tie and loss, P(win) = 1 / (1 + exp(tie − gap)), for tie = log ξ >= 0.
 
     >>> [round(float(p), 4) for p in rao_kupper_law(np.log(4.0), np.log(2.0))]
     [0.6667, 0.2222, 0.1111]

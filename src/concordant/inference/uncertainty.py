@@ -162,8 +162,8 @@ def score_covariance(
         v_ij = √(a_i a_j) S_ij + √(b_i b_j K_i K_j) B_ij,   a_i = G_i / (G_i − 1 + d),   b_i = d / (G_i − 1 + d),
 
     S = H⁻¹ (M + cP) H⁻¹ the clustered sandwich, B the posterior covariance above, G_i = (Σ_g h_gi)² / Σ_g h_gi² the
-    effective number of clusters that inform item i, and d = 10. The design effect is K_i = 1 + σ² Σ_g h_gi² / Σ_g h_gi:
-    if the score of an item varies by σ² between experts, gradients have variance h + σ² h². σ² ≥ 0 is estimated by
+    effective number of clusters that inform item i, and d = 10. The design effect is K_i = 1 + v Σ_g h_gi² / Σ_g h_gi:
+    if the score of an item varies by v between experts, gradients have variance h + v h². v ≥ 0 is estimated by
     moments from all items. With many clusters this is the sandwich; with one it is the information times K.
 
     Parameters
@@ -289,10 +289,10 @@ def _batch(values: list[Any]) -> Any:
 
 
 def _design_effect(clusters: Clusters, m: int, effective: Floats) -> Floats:
-    """Return K_i = 1 + σ² Σ h² / Σ h, σ² by moments over all items of an instance.
+    """Return K_i = 1 + v Σ h² / Σ h, v by moments over all items of an instance.
 
     At the optimum the gradients of an item's clusters sum to nearly 0, which takes 1/G_i of their squares away:
-    E Σ_g u_gi² = (1 − 1/G_i) (Σ_g h_gi + σ² Σ_g h_gi²).
+    E Σ_g u_gi² = (1 − 1/G_i) (Σ_g h_gi + v Σ_g h_gi²).
     """
     seen = np.diagonal(clusters.meat, axis1=-2, axis2=-1)[..., :m]
     information = np.maximum(clusters.amount, _TINY)

@@ -56,7 +56,7 @@ MODELS = {"none": PLAIN, "davidson": DAVIDSON, "rao-kupper": RAO_KUPPER}
 class Shared(NamedTuple):
     """Parameters that all instances share: the tie model with its parameter, and the side effect.
 
-    `tie` is the logarithm of Davidson's ν or of Rao and Kupper's θ; `side` is added to the score on the left.
+    `tie` is the logarithm of Davidson's ν or of Rao and Kupper's ξ; `side` is added to the score on the left.
     """
 
     model: int = PLAIN

@@ -77,7 +77,7 @@ def score_pass(
     gradient: Floats,
     curvature: Floats,
 ) -> None:
-    """Write the log-likelihood of every instance, its gradient in the scores and the curvature of every row in δ."""
+    """Write the log-likelihood of every instance, its gradient in the scores and the curvature of every row."""
     gradient[:] = 0.0
     for n in range(len(starts) - 1):
         total = 0.0
@@ -175,9 +175,9 @@ def sensitivity_pass(
     phi: Floats,
     out: Floats,
 ) -> None:
-    """Add up for every judge the derivative in δ of the mean answer (left 1, tie 0, right -1), and its gradient.
+    """Add up for every judge the slope of the mean answer (left 1, tie 0, right -1) along s_i - s_j, and its gradient.
 
-    Columns: the derivative in δ; the same for a judge of slope 1 without side bias or ties; the derivatives of the
+    Columns: that derivative; the same for a judge of slope 1 without side bias or ties; the derivatives of the
     first column in the judge's parameters.
     """
     out[:] = 0.0

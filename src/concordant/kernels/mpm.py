@@ -2,7 +2,7 @@
 
 Every preference of an instance is a draw from one distribution over all ordered pairs. With equal variances its
 normaliser factorises, Z = Σ_{i≠j} exp(x_i − x_j) = A·B − M with A = Σ exp(x) and B = Σ exp(−x). So net counts are
-sufficient, and an evaluation costs O(M) for each adherence θ. Unequal variances need a table of all pairs
+sufficient, and an evaluation costs O(M) for each adherence α. Unequal variances need a table of all pairs
 (`mpm_variance`).
 
 Objectives are mean log-likelihoods per preference of the instance.
@@ -145,7 +145,7 @@ def net_scores(net: Floats, total: Floats, offsets: Ints, score: Floats, root: F
 
 @jit
 def _pair_distribution(score: Floats, theta: float, up: Floats, down: Floats) -> tuple[float, float, float, float]:
-    """Write exp(x − max) and exp(min − x), x = θ s; return their sums, Z on that scale, and the true log Z."""
+    """Write exp(x − max) and exp(min − x), x = α s; return their sums, Z on that scale, and the true log Z."""
     m = len(score)
     high, low = theta * score[0], theta * score[0]
     for i in range(1, m):
@@ -347,7 +347,7 @@ def solve_scores(
 ) -> int:
     """Write the optimal scores of every instance given the adherence of its lists; return the most steps taken.
 
-    The objective of an instance, Σ_i D_i s_i − Σ_l share_l log Z(θ_l s) − ½ ridge ‖s‖², is concave. Newton's
+    The objective of an instance, Σ_i D_i s_i − Σ_l share_l log Z(α_l s) − ½ ridge ‖s‖², is concave. Newton's
     method, its equations solved by conjugate gradients: O(L M) for each product with the curvature, which is diagonal
     plus low rank, so that few products are needed.
 
@@ -358,7 +358,7 @@ def solve_scores(
     share, theta : float64[L]
         The share of each list in the preferences, and its adherence.
     net : float64[S]
-        D_i = Σ_l θ_l d_li, divided by the number of preferences of the instance.
+        D_i = Σ_l α_l d_li, divided by the number of preferences of the instance.
     ridge : float
         The precision of a prior.
     wanted : bool[N]
@@ -396,8 +396,8 @@ def joint_gradients(
 ) -> None:
     """Write the gradients of the joint objective in scores and adherence, and the objective of every instance.
 
-    Σ_l [θ_l d_l·s − share_l log Z(θ_l s)] − ½ ridge ‖s‖²; ∂/∂s = θ (d − share ρ(θ s)) and ∂/∂θ = s·(d − share ρ),
-    summed over lists, with ρ = (exp(x) B − exp(−x) A) / Z. The gradient in θ weighs the instances; the rest is that of
+    Σ_l [α_l d_l·s − share_l log Z(α_l s)] − ½ ridge ‖s‖²; ∂/∂s = α (d − share ρ(α s)) and ∂/∂α = s·(d − share ρ),
+    summed over lists, with ρ = (exp(x) B − exp(−x) A) / Z. The gradient in α weighs the instances; the rest is that of
     each instance alone. O(L M) for each instance.
 
     Parameters

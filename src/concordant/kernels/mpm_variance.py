@@ -69,13 +69,13 @@ def pair_gradient(
 ) -> float:
     """Write the gradient of the objective with variances γ = exp(β) in scores and β, and return the objective.
 
-    Σ_ij Y(i,j) u_ij − Σ_l share_l log Z_l, u_ij = (s_i − s_j)/(γ_i + γ_j), Z_l = Σ_{i≠j} exp(θ_l u_ij). O(L M²); lists
+    Σ_ij Y(i,j) u_ij − Σ_l share_l log Z_l, u_ij = (s_i − s_j)/(γ_i + γ_j), Z_l = Σ_{i≠j} exp(α_l u_ij). O(L M²); lists
     of equal adherence can be one entry.
 
     Parameters
     ----------
     table : float64[M, M]
-        Y = Σ_l θ_l Y_l, divided by the number of preferences.
+        Y = Σ_l α_l Y_l, divided by the number of preferences.
     share, theta : float64[L]
         The share of each list in the preferences, and its adherence.
     score, beta : float64[M]
@@ -83,7 +83,7 @@ def pair_gradient(
     gradient : float64[2 M]
         Out: by the scores, then by β.
     mean : float64[L]
-        Out: the mean of u under the distribution of each list; the gradient in θ_l is Σ_ij Y_l u − share_l mean_l.
+        Out: the mean of u under the distribution of each list; the gradient in α_l is Σ_ij Y_l u − share_l mean_l.
     """
     m = len(score)
     gamma = np.exp(beta)
@@ -203,7 +203,7 @@ def pair_hessian(
 def pair_covariances(theta: Floats, score: Floats, beta: Floats, variance: Floats, covariance: Floats) -> None:
     """Write the variance of u under each list, and the covariances of u with its gradient in scores and β.
 
-    They are the second derivatives of log Z_l in θ_l, and a part of those in θ_l and the other parameters.
+    They are the second derivatives of log Z_l in α_l, and a part of those in α_l and the other parameters.
 
     Parameters
     ----------

@@ -10,7 +10,7 @@ list and those that tie with it are a stretch of it. Three costs:
   taken once per row, exp(−δ) is a product; and Σ log(1 + y) is the logarithm of one product, kept as what it is above
   1 (so that nothing is lost where the y are small) and relieved of its powers of two before it can overflow.
 
-The models of ties are such products too: Rao-Kupper's chance of a win is 1/(1 + θ e^−δ), and Davidson's 1/(1 + e^−δ +
+The models of ties are such products too: Rao-Kupper's chance of a win is 1/(1 + ξ e^−δ), and Davidson's 1/(1 + e^−δ +
 ν e^−δ/2); their chances of a tie are 1/(1 + y) for other y. Lists whose scores are too far apart for a common exponent
 go through each pair with exponentials of its own.
 """
@@ -98,7 +98,7 @@ def _relieved(excess: Floats, power: Ints, whole: Floats, bits: Ints) -> None:
 
 @jit_fused
 def _won(one: float, two: float, q: Floats, excess: Floats, gradient: Floats, lane: Floats, other: Floats) -> None:
-    """Rao-Kupper: the rows of q win against two rows of powers p; one and two = θ p, y = θ p q.
+    """Rao-Kupper: the rows of q win against two rows of powers p; one and two = ξ p, y = ξ p q.
 
     Two at a time because they can share the division, which is what a pair costs.
     """
@@ -127,7 +127,7 @@ def _tied(
     extra: Floats,
     lane: Floats,
 ) -> None:
-    """Rao-Kupper: the first n rows of p tie with one; y = (2 + θ h) scale, h = e^δ + e^−δ, scale = 1 / (θ² − 1)."""
+    """Rao-Kupper: the first n rows of p tie with one; y = (2 + ξ h) scale, h = e^δ + e^−δ, scale = 1 / (ξ² − 1)."""
     squares, fixed = (theta * theta + 1.0) / (1.0 + theta), 4.0 * theta / (1.0 + theta)
     for i in range(n):
         up, down = p[i] * inverse, power * q[i]
@@ -224,7 +224,7 @@ def _far(delta: float, tied: bool, model: int, extra: float) -> tuple[float, flo
     if not tied:
         pull = _logistic(u)
         return _softplus(u), -pull, grown * pull
-    # y = (2 + θ (e^δ + e^−δ)) / (θ² − 1), θ² − 1 = e^α (2 + e^α).
+    # y = (2 + ξ (e^δ + e^−δ)) / (ξ² − 1), ξ² − 1 = e^extra (2 + e^extra).
     ln2 = math.log(2.0)
     log_h = abs(delta) + math.log1p(math.exp(-2.0 * abs(delta)))
     log_y = ln2 + _softplus(log_theta + log_h - ln2) - extra - ln2 - _softplus(extra - ln2)
@@ -246,9 +246,9 @@ def pairs(
 ) -> None:
     """Write the loss of every list over its pairs, and its gradients; O(pairs).
 
-    With δ = s_i − s_j and i before j, a pair of different labels costs log(1 + y), y being e^−δ for LOGISTIC, θ e^−δ,
-    θ = 1 + e^extra, for RAO_KUPPER, and e^−δ + e^(extra − δ/2) for DAVIDSON; a pair of equal labels costs nothing,
-    log(1 + (2 + θ (e^δ + e^−δ)) / (θ² − 1)), and log(1 + (e^(δ/2) + e^(−δ/2)) e^−extra).
+    With δ = s_i − s_j and i before j, a pair of different labels costs log(1 + y), y being e^−δ for LOGISTIC, ξ e^−δ,
+    ξ = 1 + e^extra, for RAO_KUPPER, and e^−δ + e^(extra − δ/2) for DAVIDSON; a pair of equal labels costs nothing,
+    log(1 + (2 + ξ (e^δ + e^−δ)) / (ξ² − 1)), and log(1 + (e^(δ/2) + e^(−δ/2)) e^−extra).
 
     Parameters
     ----------
@@ -261,7 +261,7 @@ def pairs(
     model : int
         LOGISTIC, RAO_KUPPER or DAVIDSON.
     extra : float
-        log(θ − 1) or log ν.
+        log(ξ − 1) or log ν.
     gradient : float64[R]
         Written: by the scores.
     value, extra_gradient : float64[L]
@@ -276,7 +276,7 @@ def pairs(
     bits = whole.view(np.int64)
     with_ties = model != LOGISTIC
     margin = abs(extra) * (2.0 if model == RAO_KUPPER else 1.0) + 2.0 if with_ties else 0.7
-    # The logistic is Rao-Kupper's chance of a win with θ = 1, where nobody ties.
+    # The logistic is Rao-Kupper's chance of a win with ξ = 1, where nobody ties.
     theta = nu = scale = grown = 1.0
     if with_ties and margin < _RANGE:
         nu = math.exp(extra)

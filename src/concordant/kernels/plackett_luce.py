@@ -572,7 +572,7 @@ def adherence_derivatives(
     curvature: Floats,
     mixed: Floats,
 ) -> None:
-    """Write the derivatives of each list's log-likelihood by its adherence θ, its scores being θ x.
+    """Write the derivatives of each list's log-likelihood by its adherence α, its scores being α x.
 
     Parameters
     ----------
@@ -583,7 +583,7 @@ def adherence_derivatives(
     derivative, bend : float64[L]
         Written: the first derivative and minus the second.
     mixed : float64[R]
-        Written: the mixed derivative by θ and the score of the item of each row.
+        Written: the mixed derivative by α and the score of the item of each row.
     """
     longest = longest_list(offsets)
     f, v, g, rows = np.empty(longest), np.empty(longest), np.empty(longest), np.empty(longest)

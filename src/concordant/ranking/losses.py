@@ -148,8 +148,8 @@ def full_partitions(score: Floats, lists: GradedLists, gradient: Floats) -> floa
 def davidson(score: Floats, lists: GradedLists, gradient: Floats, extra: Floats, extra_gradient: Floats) -> float:
     """Return minus the log-likelihood of Davidson's model over all pairs, ties included, and write its gradients.
 
-    The probabilities of a win, a loss and a tie of i and j are proportional to e^(δ/2), e^(−δ/2) and ν = e^β, with
-    β = extra[0]. Cost O(R m) for lists of m rows.
+    The probabilities of a win, a loss and a tie of i and j are proportional to e^(δ/2), e^(−δ/2) and ν, with
+    log ν = extra[0]. Cost O(R m) for lists of m rows.
 
     References
     ----------
@@ -172,8 +172,8 @@ def davidson(score: Floats, lists: GradedLists, gradient: Floats, extra: Floats,
 def rao_kupper(score: Floats, lists: GradedLists, gradient: Floats, extra: Floats, extra_gradient: Floats) -> float:
     """Return minus the log-likelihood of the Rao-Kupper model over all pairs, ties included, and write its gradients.
 
-    With φ = e^s and θ = 1 + e^α, α = extra[0], the probability that i wins is φ_i / (φ_i + θ φ_j), and that of a tie is
-    (θ² − 1) φ_i φ_j / [(φ_i + θ φ_j) (θ φ_i + φ_j)]. Cost O(R m) for lists of m rows.
+    With φ = e^s and ξ = 1 + exp(extra[0]), the probability that i wins is φ_i / (φ_i + ξ φ_j), and that of a tie is
+    (ξ² − 1) φ_i φ_j / [(φ_i + ξ φ_j) (ξ φ_i + φ_j)]. Cost O(R m) for lists of m rows.
 
     References
     ----------

@@ -39,6 +39,9 @@ class PMOP(Ranker):
     instance makes its scores more equal; at least one instance must have two different labels. Labels are any numbers;
     only their order matters.
 
+    Estimand: scores under which the blocks of equal labels are chosen with the greatest likelihood; without ties s_i −
+    s_j is the log odds that i comes before j.
+
     Parameters
     ----------
     inference : {"full", "exact", "gibbs", "mh"}

@@ -34,6 +34,8 @@ class RankNet(Ranker):
 
     Instances with one item, or with equal labels only, are ignored.
 
+    Estimand: s_i − s_j, the log odds that i has the higher label of two different ones.
+
     Parameters
     ----------
     {common}
@@ -75,6 +77,8 @@ class RankSVM(Ranker):
     left out. With l2 > 0 it is the ranking support vector machine.
 
     Instances with one item, or with equal labels only, are ignored.
+
+    Estimand: scores whose order has the fewest and smallest violations of the margin. They are no log odds.
 
     Parameters
     ----------
@@ -119,6 +123,8 @@ class RankRegress(Ranker):
 
     Instances with one item, or with equal labels only, are ignored.
 
+    Estimand: s_i − s_j, the probability that i has the higher label of two different ones less that of j.
+
     Parameters
     ----------
     {common}
@@ -162,6 +168,8 @@ class ListMLE(Ranker):
 
     Instances with one item, or with equal labels only, are ignored.
 
+    Estimand: s_i − s_j, the log odds that i comes before j in the order of the labels.
+
     Parameters
     ----------
     {common}
@@ -202,10 +210,13 @@ class PairTies(Ranker):
     With φ = exp(s), a pair is a win of i if i has the higher label, and a tie if the labels are equal:
 
         Davidson:     P(win) = φ_i / D,  P(tie) = ν √(φ_i φ_j) / D,  D = φ_i + φ_j + ν √(φ_i φ_j);
-        Rao-Kupper:   P(win) = φ_i / (φ_i + θ φ_j),  P(tie) = (θ² - 1) φ_i φ_j / ((φ_i + θ φ_j) (θ φ_i + φ_j)).
+        Rao-Kupper:   P(win) = φ_i / (φ_i + ξ φ_j),  P(tie) = (ξ² - 1) φ_i φ_j / ((φ_i + ξ φ_j) (ξ φ_i + φ_j)).
 
-    The parameter ν = exp(extra_[0]) or θ = 1 + exp(extra_[0]) is learned with the weights. Instances whose labels are
+    The parameter ν = exp(extra_[0]) or ξ = 1 + exp(extra_[0]) is learned with the weights. Instances whose labels are
     all equal are used too, as they show how common ties are; instances with one item are ignored.
+
+    Estimand: s_i − s_j, the log odds that i has the higher label (Davidson: of two different ones), and how often
+    labels are equal.
 
     Parameters
     ----------
@@ -216,7 +227,7 @@ class PairTies(Ranker):
     Attributes
     ----------
     extra_ : float64[1]
-        The logarithm of ν, or of θ - 1.
+        The logarithm of ν, or of ξ - 1.
     {learned}
 
     Notes
@@ -263,13 +274,15 @@ class PairTies(Ranker):
 class LambdaRank(Ranker):
     """LambdaRank: pairwise gradients weighted by the change of a ranking metric.
 
-    The gradient (lambda) of a pair in which i has the higher label is |ΔM| / (1 + exp(s_i - s_j)), where ΔM is the
+    The gradient (lambda) of a pair in which i has the higher label is |Δ| / (1 + exp(s_i − s_j)), where Δ is the
     change of the metric if the two items swap places in the present ranking. No loss has this gradient; the objective
     in `fit_info_` is the sum of the lambdas, averaged over the instances, which falls as the ranking improves.
 
     Instances in which every order has the same value of the metric have no effect; if there are no others, the fit
     raises an error. Items with equal scores are ordered by label, the lower one first, and then by a hash of their
     features.
+
+    Estimand: an order with the greatest metric on instances like those of training. There is no likelihood.
 
     Parameters
     ----------

@@ -1,0 +1,52 @@
+"""One meaning per symbol on all pages, and a formula, an estimand and a reference for every model."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+DOCS = Path(__file__).resolve().parent.parent / "docs"
+# The pages of papers keep the papers' own letters; changelog and results repeat texts of other places.
+EXCEPT = {"reproduced", "reproduce.md", "notation.md", "results.md", "changelog.md", "api"}
+PAGES = [page for page in sorted(DOCS.rglob("*.md")) if page.relative_to(DOCS).parts[0] not in EXCEPT]
+GREEK = re.compile(r"[Α-Ωα-ωϕϑ]")
+# Methods without a model of how votes arise: rules and sums.
+RULES = {"positional", "fusion", "majority", "condorcet", "elections"}
+MODELS = [page for page in sorted((DOCS / "methods").glob("*.md")) if page.stem not in RULES]
+
+
+def rows() -> list[list[str]]:
+    """Return the rows of the table of Greek letters, cell by cell."""
+    part = (DOCS / "notation.md").read_text(encoding="utf-8").split("## Greek letters")[1].split("\n## ")[0]
+    cells = [line.strip("|").split("|") for line in part.splitlines() if line.startswith("|")]
+    return [[cell.strip() for cell in row] for row in cells[2:]]
+
+
+def test_every_greek_letter_has_one_row() -> None:
+    listed = Counter(letter for row in rows() for letter in set(GREEK.findall(row[0])))
+    assert all(row[1] for row in rows())
+    assert max(listed.values()) == 1
+    used = {letter for page in PAGES for letter in GREEK.findall(page.read_text(encoding="utf-8"))}
+    assert used <= set(listed)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_letters_are_not_spelled_out(page: Path) -> None:
+    text = re.sub(r"```.*?```|`[^`]*`", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    names = "alpha|beta|gamma|delta|theta|kappa|lambda|mu|nu|pi|rho|sigma|tau|phi|omega|eta"
+    assert not re.findall(rf"\b(?:{names})(?:_[a-z]\b|\+)", text)
+
+
+@pytest.mark.parametrize("page", MODELS, ids=lambda page: page.stem)
+def test_a_model_has_formula_estimand_and_reference(page: Path) -> None:
+    parts = re.split(r"^## ", page.read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]
+    models = [part for part in parts if part.splitlines()[2:3] and part.splitlines()[2].startswith("`concordant.")]
+    assert models
+    for part in models:
+        name = part.splitlines()[0]
+        assert "Estimand: " in part, name
+        assert "**Reference.**" in part, name
+        assert re.search(r"Σ|Π|Φ\(|exp\(|score\(i\)|\|Δ\|", part), name
