@@ -121,17 +121,21 @@ class PairwiseVotes:
         """Return the lists of an instance as tables of positions, or None where pairs are better counted one by one."""
         return None
 
-    def counts(self, instance: int) -> Floats:
-        """Return the table of the votes for item i over item j."""
+    def counts(self, instance: int, ties: bool = False) -> Floats:
+        """Return the table of the votes for item i over item j; with `ties`, tied ones count both ways."""
         n = self.sizes[instance]
         votes = self.ballots(instance)
         if votes is None:
-            return pairwise_wins.pair_matrix(*self.pair_votes(instance), n)
+            return pairwise_wins.pair_matrix(*self.pair_votes(instance, ties), n)
         out = np.zeros((n, n))
-        for tile in pairwise_wins.tiles(n):
+        for tile in pairwise_wins.tiles(n, whole=ties):
             rows, columns = slice(tile.row, tile.row_end), slice(tile.column, tile.column_end)
-            out[rows, columns], behind = pairwise_wins.pair_weights(votes, tile)
+            ahead, behind = pairwise_wins.pair_weights(votes, tile, ties_against=ties)
             out[columns, rows] = behind.T
+            if not ties:
+                out[rows, columns] = ahead
+        if ties:
+            np.fill_diagonal(out, 0.0)
         return out
 
     def majorities(self, instance: int, strict: bool = False) -> NDArray[np.bool_]:
