@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from concordant.aggregators.majority import MISSING, PairwiseVotes, check_tables
+from concordant.aggregators.majority import MISSING, PairwiseVotes, check_tables, one_instance
 from concordant.arrays import Bools
 from concordant.base.contract import Votes
 from concordant.base.params import check_params
 from concordant.base.weights import usable_weights
 from concordant.data.comparisons import Comparisons
 from concordant.data.preferences import Preferences
-from concordant.errors import DataError, KindError, listing, quote
+from concordant.errors import KindError
 from concordant.kernels import majority_paths
 
 if TYPE_CHECKING:
@@ -171,19 +171,12 @@ def _checked(preferences: Votes, instance: str | None, missing: str, owner: str)
         raise KindError(f"{owner} counts Preferences or Comparisons, not {type(preferences).__name__}.")
     check_params(owner, {"missing": missing}, {"missing": MISSING})
     if instance is not None:
-        code = preferences.instances.codes.get(str(instance), -1)
-        if code < 0:
-            raise DataError(
-                f"{owner}: no instance {quote(instance)}. Instances: {listing(preferences.instances[:5].tolist(), 5)}."
-            )
-        preferences = preferences[code : code + 1]
+        preferences = one_instance(preferences, instance, owner)
     return usable_weights(preferences, owner, relative=True)
 
 
 def _majorities(preferences: Votes, instance: str | None, missing: str, owner: str) -> tuple[list[str], Bools]:
     """Return the items of one instance, and whether row beats column."""
-    preferences = _checked(preferences, instance, missing, owner)
-    if len(preferences) != 1:
-        raise DataError(f"there are {len(preferences)} instances; name one: {owner}(preferences, instance).")
+    preferences = one_instance(_checked(preferences, instance, missing, owner), None, owner)
     check_tables(preferences, owner)
     return preferences.items.tolist(), PairwiseVotes.of(preferences, missing).majorities(0)
