@@ -203,7 +203,7 @@ class Minimax(PairwiseRule):
     opposition : {"margins", "winning-votes", "pairwise"}
         How j opposes i. "margins": the votes for j over i less those for i over j, below 0 where i beats j.
         "winning-votes": the votes for j over i if they are the majority, else 0. "pairwise": the votes for j over i,
-        whoever wins. The three order alike where all lists rank all items without ties.
+        whoever wins. The three have equal worst defeats where all lists rank all items without ties.
     ties : {"break", "keep"}
         "break": equal items are ordered by their next largest oppositions. "keep": they stay tied.
     missing : {"auto", "unknown", "below"}
@@ -214,8 +214,8 @@ class Minimax(PairwiseRule):
     Notes
     -----
     Cost O(K M²) for K lists over M items, and O(M² log M). Also called Simpson-Kramer rule. A Condorcet winner comes
-    first, except by pairwise opposition on lists that tie or leave out items. The winner need not be in the Smith set: it may
-    even be a Condorcet loser.
+    first, except by pairwise opposition on lists that tie or leave out items. The winner may be outside of the Smith
+    set, and even a Condorcet loser.
 
     References
     ----------
