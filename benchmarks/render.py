@@ -197,6 +197,7 @@ FAMILIES = {
     "models_mallows": "Mallows and extended Mallows",
     "models_ulara": "ULARA",
     "models_svp_cps": "SVP, CPS and Condorcet",
+    "models_elections": "Voting rules",
     "models_missing": "Items that lists leave out",
     "growth": "Scale",
     "attack": "Hostile input",

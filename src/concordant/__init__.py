@@ -45,6 +45,13 @@ _WHERE = {
     "base.checks": ("check_method",),
     "base.groups": ("GroupComparison", "compare_groups"),
     "base.model_comparison": ("ModelComparison", "compare_models"),
+    "aggregators.majority_graph": (
+        "condorcet_loser",
+        "condorcet_winner",
+        "majority_graph",
+        "schwartz_set",
+        "smith_set",
+    ),
     "inference.experts": ("describe_experts",),
     "inference.quasi_variances": ("QuasiVariances", "quasi_variances"),
     "base.saving": ("load",),

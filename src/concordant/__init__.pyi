@@ -10,6 +10,11 @@ from concordant import report as report
 from concordant import selection as selection
 from concordant._version import __version__ as __version__
 from concordant.aggregators.bradley_terry import BradleyTerry as BradleyTerry
+from concordant.aggregators.condorcet import Baldwin as Baldwin
+from concordant.aggregators.condorcet import Minimax as Minimax
+from concordant.aggregators.condorcet import Nanson as Nanson
+from concordant.aggregators.condorcet import RankedPairs as RankedPairs
+from concordant.aggregators.condorcet import Schulze as Schulze
 from concordant.aggregators.cps import CPS as CPS
 from concordant.aggregators.crf import CRF as CRF
 from concordant.aggregators.elections import IRV as IRV
@@ -35,6 +40,11 @@ from concordant.aggregators.listwise import ListwiseLinear as ListwiseLinear
 from concordant.aggregators.majority import Condorcet as Condorcet
 from concordant.aggregators.majority import Copeland as Copeland
 from concordant.aggregators.majority import Kemeny as Kemeny
+from concordant.aggregators.majority_graph import condorcet_loser as condorcet_loser
+from concordant.aggregators.majority_graph import condorcet_winner as condorcet_winner
+from concordant.aggregators.majority_graph import majority_graph as majority_graph
+from concordant.aggregators.majority_graph import schwartz_set as schwartz_set
+from concordant.aggregators.majority_graph import smith_set as smith_set
 from concordant.aggregators.mallows import ExtendedMallows as ExtendedMallows
 from concordant.aggregators.mallows import Mallows as Mallows
 from concordant.aggregators.markov import MarkovChain as MarkovChain

@@ -11,12 +11,15 @@ from tests.oracles.elections import Ballots, Groups
 
 import concordant as cc
 
+# The ballots and the items of every instance.
+Profiles = dict[str, tuple[Ballots, list[str]]]
 
-def random_profiles(n: int, seed: int) -> tuple[cc.Preferences, dict[str, tuple[Ballots, list[str]]]]:
+
+def random_profiles(n: int, seed: int) -> tuple[cc.Preferences, Profiles]:
     """Return n instances of 2 to 5 items as preferences, and the ballots and items of each."""
     rng = random.Random(seed)
     rows, weights, known = [], [], []
-    profiles: dict[str, tuple[Ballots, list[str]]] = {}
+    profiles: Profiles = {}
     for q in range(n):
         items = list("abcde"[: rng.randint(2, 5)])
         known += [(f"q{q}", i) for i in items]

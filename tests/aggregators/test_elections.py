@@ -57,7 +57,8 @@ def test_meek_counts_random_ballots_by_the_definition(method: cc.Aggregator, rul
 @pytest.mark.data
 def test_the_ballots_of_preflib_are_counted_by_the_definition(data_dir: Path) -> None:
     tried = 0
-    for path in preflib_files(data_dir):
+    # Every sixth file: `make evidence` counts all.
+    for path in preflib_files(data_dir)[::6]:
         preferences = cc.read_preflib(path)
         # Exact fractions take too long on the others: 5,000 ballots, or large ties.
         if preferences.n_rows > 2500:
@@ -69,7 +70,7 @@ def test_the_ballots_of_preflib_are_counted_by_the_definition(data_dir: Path) ->
         rounds = (RULES[4], RULES[6], RULES[10]) if len(items) <= 30 else ()
         for method, rule in (RULES[0], RULES[3], *rounds):
             assert_groups(method.fit_predict(preferences), {preferences.instances[0]: rule(ballots, items)})
-    assert tried > 400
+    assert tried > 60
 
 
 def test_approval_of_ratings_counts_those_at_the_threshold() -> None:

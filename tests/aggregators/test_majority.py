@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import sys
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -11,16 +12,21 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.aggregators.ballots import random_profiles
 from tests.aggregators.common import assert_scores, from_matrix, instances_of
 from tests.data.strategies import Rows, comparison_rows, preference_rows
 from tests.oracles import kemeny as kemeny_oracle
 from tests.oracles import methods as oracle
+from tests.oracles.elections import pair_votes
 
 import concordant as cc
 from concordant.aggregators import majority
 from concordant.data.preferences import Preferences
-from concordant.errors import ConcordantWarning, DataError
+from concordant.errors import ConcordantWarning, DataError, IdentifiabilityWarning, ParameterError
 from concordant.execution import force_threads
+
+# Random votes often have several optimal rankings.
+pytestmark = pytest.mark.filterwarnings("ignore:the optimal ranking is one of several")
 
 
 def test_worked_case(golden: Callable[[str], dict[str, Any]]) -> None:
@@ -267,7 +273,74 @@ def test_kemeny_orders_by_majority_alone_where_there_is_no_circle() -> None:
         "gap": [0.0],
         "optimal": [True],
         "solver": ["majority"],
+        "unique": [False],
     }
+
+
+def test_kemeny_finds_every_optimal_ranking_and_says_whether_there_is_one() -> None:
+    preferences, known = random_profiles(150, 7)
+    methods = {ties: cc.Kemeny(ties=ties) for ties in ("break", "mean")}
+    answers = {ties: method.fit_predict(preferences) for ties, method in methods.items()}
+    for n, (q, (ballots, items)) in enumerate(known.items()):
+        votes = {pair: float(v) for pair, v in pair_votes(ballots, items).items()}
+        cost, best = kemeny_oracle.best(items, votes)
+        found = cc.Kemeny().optimal_rankings(preferences, q)
+        assert sorted(tuple(i for group in r for i in group) for r in found) == sorted(best)
+        for method in methods.values():
+            assert method.optimality_["unique"][n] == (len(best) == 1)
+            assert method.optimality_["cost"][n] == pytest.approx(cost)
+        mean = {i: -np.mean([order.index(i) + 1 for order in best]) for i in items}
+        assert_scores(answers["mean"][q], mean)
+        one = answers["break"][q]
+        assert len(set(one.rank.tolist())) < len(items) or tuple(one.ranking()) in best
+        tied = {
+            (a, b): float(sum(w for w, groups in ballots if any(a in g and b in g for g in groups)))
+            for a in items
+            for b in items
+        }
+        weak = cc.Kemeny().optimal_rankings(preferences, q, ties=True)
+        want = kemeny_oracle.best_weak(items, votes, tied)
+        assert sorted(map(_sorted_groups, weak)) == sorted(map(_sorted_groups, want))
+
+
+def _sorted_groups(groups: list[list[str]]) -> list[list[str]]:
+    return [sorted(group) for group in groups]
+
+
+def test_kemeny_warns_once_of_all_instances_where_a_tie_break_chose() -> None:
+    circle = {"x": list("abcd"), "y": list("bcad"), "z": list("cabd"), "w": list("abcd")}
+    tied = {"x": list("ab"), "y": list("ba")}
+    votes = cc.concat([cc.from_lists(lists, instance=q) for q, lists in (("q1", circle), ("q2", tied))])
+    # a and b share a place: nothing was chosen.
+    assert cc.Kemeny().fit_predict(votes)["q2"].rank.tolist() == [1, 1]
+    loose = cc.from_lists({"x": list("ab"), "y": list("bcd"), "z": list("dcb")}, instance="q3")
+    method = cc.Kemeny()
+    with pytest.warns(IdentifiabilityWarning, match=r"several in 1 of 3 instances, such as 'q3'") as caught:
+        method.fit_predict(cc.concat([votes, loose]))
+    assert len(caught) == 1
+    assert method.optimality_["unique"] == [True, False, False]
+    assert method.fit_info_.warnings == [str(caught[0].message)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        cc.Kemeny(ties="mean").fit_predict(loose)
+        # What is not proven optimal is not called one of several optimal rankings.
+        local = cc.Kemeny(solver="local")
+        local.fit_predict(cc.from_lists(noisy(20, 5, 2)))
+        assert local.optimality_["unique"] == [None]
+
+
+def test_kemeny_lists_no_more_optima_than_asked_and_no_large_ones() -> None:
+    free = cc.Preferences(["q"], ["x"], ["a"], [1], items=[("q", i) for i in "abcdefg"])
+    with pytest.raises(DataError, match=r"'q' has more than 1,000 optimal rankings\. Pass a larger limit"):
+        cc.Kemeny().optimal_rankings(free)
+    assert len(cc.Kemeny().optimal_rankings(free, limit=6000)) == 5040
+    assert cc.Kemeny(ties="mean").fit_predict(free).rank.tolist() == [1] * 7
+    with pytest.raises(DataError, match=r"'q' has 30 items that majorities do not separate .* up to 18"):
+        cc.Kemeny(ties="mean").fit_predict(cc.from_lists(noisy(30, 7, 1)))
+    with pytest.raises(DataError, match="up to 12"):
+        cc.Kemeny().optimal_rankings(cc.from_lists(noisy(15, 4, 1)), ties=True)
+    with pytest.raises(ParameterError, match="solver='milp' does not find"):
+        cc.Kemeny(ties="mean", solver="milp").fit_predict(free)
 
 
 @pytest.mark.parametrize(

@@ -418,6 +418,7 @@ def truth_labels(truth: Consensus) -> cc.Labels:
     return cc.Labels.from_codes(truth.slots, truth.score)
 
 
+@pytest.mark.filterwarnings("ignore:the optimal ranking is one of several")
 def test_persistent_chains_find_the_good_experts_and_short_ones_begun_anew_do_not_believe_them() -> None:
     # SPEC §12.5, one seed.
     theta = [-1.0, -1.0, *[-0.05] * 7, 0.0]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
-from itertools import chain, permutations, product
+from itertools import chain, combinations, permutations, product
 from math import floor
 
 Groups = list[list[str]]
@@ -114,9 +114,7 @@ def last_places(ballots: Ballots, left: Sequence[str], below: bool) -> Tally:
     """Return minus the votes against the items that are left."""
     out = dict.fromkeys(left, Fraction(0))
     for weight, groups in ballots:
-        own = [[i for i in group if i in left] for group in groups]
-        own += [[i for i in left if i not in chain(*groups)]] if below else []
-        own = [group for group in own if group]
+        own = listed(groups, left, below)
         if len(own) > 1:
             for i in own[-1]:
                 out[i] -= weight / len(own[-1])
@@ -235,3 +233,153 @@ def meek(ballots: Ballots, items: Sequence[str], seats: int, *, quota: str = "dr
         left = [i for i in left if i not in gone]
         factor.update(dict.fromkeys(gone, 0.0))
     return elected + by_votes(left, rounds, last) + out
+
+
+def listed(ballot: Groups, left: Iterable[str], below: bool) -> Groups:
+    """Return the groups of a ballot that are left; with `below`, the items that it leaves out are its last group."""
+    out = [[i for i in group if i in left] for group in ballot]
+    out += [[i for i in left if i not in chain(*ballot)]] if below else []
+    return [group for group in out if group]
+
+
+def centred_borda(ballots: Ballots, left: Sequence[str], below: bool) -> Tally:
+    """Return the Borda points of the items that are left, less their average on each ballot; ties share the mean."""
+    out = dict.fromkeys(left, Fraction(0))
+    for weight, groups in ballots:
+        own = listed(groups, left, below)
+        m = sum(map(len, own))
+        above = 0
+        for group in own:
+            for i in group:
+                out[i] += weight * (Fraction(m + 1, 2) - (above + Fraction(len(group) + 1, 2)))
+            above += len(group)
+    return out
+
+
+def baldwin(ballots: Ballots, items: Sequence[str], ties: str = "break", below: bool = False) -> Groups:
+    """Return the items by Borda elimination of the last, round by round."""
+    left, rounds, out = list(items), [], Groups()
+    last = dict.fromkeys(items, Fraction(0)) if ties == "break" else None
+    while left:
+        rounds.append(centred_borda(ballots, left, below))
+        gone = worst(left, rounds, last)
+        out.insert(0, gone)
+        left = [i for i in left if i not in gone]
+    return out
+
+
+def nanson(
+    ballots: Ballots, items: Sequence[str], ties: str = "break", below: bool = False, keep_average: bool = False
+) -> Groups:
+    """Return the items by Borda elimination of those not above the average, round by round."""
+    left, rounds, out = list(items), [], Groups()
+    last = dict.fromkeys(items, Fraction(0)) if ties == "break" else None
+    while left:
+        count = centred_borda(ballots, left, below)
+        rounds.append(count)
+        gone = [i for i in left if count[i] < 0 or (count[i] == 0 and not keep_average)]
+        if not any(count.values()):
+            gone = left
+        out[:0] = by_votes(gone, rounds, last)
+        left = [i for i in left if i not in gone]
+    return out
+
+
+Pairs = dict[tuple[str, str], Fraction]
+
+
+def pair_votes(ballots: Ballots, items: Sequence[str], below: bool = False) -> Pairs:
+    """Return the weight of the ballots with the first item of a pair above the second."""
+    out = {(a, b): Fraction(0) for a in items for b in items if a != b}
+    for weight, groups in ballots:
+        own = listed(groups, items, below)
+        for n, group in enumerate(own):
+            for a, b in product(group, chain(*own[n + 1 :])):
+                out[a, b] += weight
+    return out
+
+
+def strengths(votes: Pairs, kind: str) -> Pairs:
+    """Return the strength of every majority."""
+    return {(a, b): v - votes[b, a] if kind == "margins" else v for (a, b), v in votes.items() if v > votes[b, a]}
+
+
+def minimax(
+    ballots: Ballots, items: Sequence[str], opposition: str = "margins", ties: str = "break", below: bool = False
+) -> Groups:
+    """Return the items by their largest opposition, then the next; those that no ballot compares last."""
+    votes = pair_votes(ballots, items, below)
+    most = max(votes.values(), default=Fraction(0))
+    won = strengths(votes, "winning-votes")
+
+    def key(item: str) -> list[Fraction]:
+        others = [j for j in items if j != item]
+        if not any(votes[item, j] + votes[j, item] for j in others):
+            found = [most] * len(others)
+        elif opposition == "margins":
+            found = [votes[j, item] - votes[item, j] for j in others]
+        elif opposition == "winning-votes":
+            found = [won.get((j, item), Fraction(0)) for j in others]
+        else:
+            found = [votes[j, item] for j in others]
+        found = sorted(-f for f in found)
+        return found[:1] if ties == "keep" else found
+
+    return ranked(items, lambda item: tuple(key(item)))
+
+
+def reached(start: str, arrows: Iterable[tuple[str, str]]) -> set[str]:
+    """Return the items that a chain of arrows leads to."""
+    after: dict[str, list[str]] = {}
+    for a, b in arrows:
+        after.setdefault(a, []).append(b)
+    found: set[str] = set()
+    waiting = [start]
+    while waiting:
+        new = [b for b in after.get(waiting.pop(), []) if b not in found]
+        found.update(new)
+        waiting += new
+    return found
+
+
+def by_precedence(items: Sequence[str], precedes: Callable[[str, str], bool]) -> Groups:
+    """Return the items by how many each precedes less those that precede it."""
+    return ranked(
+        items, lambda i: sum(precedes(i, j) for j in items if j != i) - sum(precedes(j, i) for j in items if j != i)
+    )
+
+
+def schulze(ballots: Ballots, items: Sequence[str], kind: str = "winning-votes", below: bool = False) -> Groups:
+    """Return the items by their strongest paths: the largest strength whose majorities alone still connect two."""
+    arrows = strengths(pair_votes(ballots, items, below), kind)
+    path = dict.fromkeys(((a, b) for a in items for b in items), Fraction(0))
+    for least in sorted(set(arrows.values())):
+        strong = [pair for pair, s in arrows.items() if s >= least]
+        for a in items:
+            path.update(dict.fromkeys(((a, b) for b in reached(a, strong)), least))
+    return by_precedence(items, lambda a, b: path[a, b] > path[b, a])
+
+
+def ranked_pairs(ballots: Ballots, items: Sequence[str], kind: str = "margins", below: bool = False) -> Groups:
+    """Return the items by locked majorities; equal ones are locked together, but for those on a cycle."""
+    arrows = strengths(pair_votes(ballots, items, below), kind)
+    locked: list[tuple[str, str]] = []
+    for strength in sorted(set(arrows.values()), reverse=True):
+        equal = [(a, b) for (a, b), s in arrows.items() if s == strength and a not in reached(b, locked)]
+        locked += [(a, b) for a, b in equal if a not in reached(b, locked + equal)]
+    after = {a: reached(a, locked) for a in items}
+    return by_precedence(items, lambda a, b: b in after[a])
+
+
+def dominant_sets(votes: Pairs, items: Sequence[str], strictly: bool) -> list[set[str]]:
+    """Return the smallest sets whose members beat all others (`strictly`), or that no other item beats a member of."""
+
+    def dominant(chosen: set[str]) -> bool:
+        return all(
+            votes[a, b] > votes[b, a] or (not strictly and votes[a, b] == votes[b, a])
+            for a in chosen
+            for b in set(items) - chosen
+        )
+
+    sets = [set(s) for k in range(1, len(items) + 1) for s in combinations(items, k) if dominant(set(s))]
+    return [s for s in sets if not any(other < s for other in sets)]

@@ -96,6 +96,7 @@ ALL: dict[str, Callable[[int, Axes], Axes]] = {
     "rank_intervals": lambda n, ax: plots.rank_intervals(board(n), ax=ax),
     "probability_better": lambda n, ax: plots.probability_better(board(n), ax=ax),
     "network": lambda n, ax: plots.network(lists(3, n), ax=ax),
+    "majority_graph": lambda n, ax: plots.majority_graph(lists(3, n), ax=ax),
     "metric_by_cutoff": lambda n, ax: plots.metric_by_cutoff(
         {f"m{k}": evaluation(5, k) for k in range(min(n, 20))}, ax=ax
     ),
@@ -473,6 +474,26 @@ def test_network_of_lists_counts_lists_that_hold_both() -> None:
     assert "the 2 of 3 items that met others most often" in some.get_xlabel().replace("\n", " ")
     with pytest.raises(KindError, match="draws Preferences or Comparisons, not Consensus"):
         plots.network(board(2))
+
+
+def test_majority_graph_has_an_arrow_from_every_winner_to_its_loser() -> None:
+    circle = {"x": list("abcd"), "y": list("bcad"), "z": list("cabd")}
+    p = cc.from_lists(circle, weights={"x": 4, "y": 3, "z": 2})
+    ax = plots.majority_graph(p)
+    place = {t.get_text(): np.array(t.get_position()) / 1.07 for t in ax.texts if t.get_text() in list("abcd")}
+    drawn = {
+        tuple(min(place, key=lambda i, end=end: np.abs(place[i] - end).sum()) for end in arrow._posA_posB)
+        for arrow in ax.patches
+    }
+    want = cc.majority_graph(p)
+    assert drawn == set(want.select("winner", "loser").rows())
+    assert sorted(words(ax)[:6], key=float) == ["1", "3", "5", "9", "9", "9"]
+    filled, hollow = ax.collections
+    assert (len(filled.get_offsets()), len(hollow.get_offsets())) == (3, 1)
+    few = plots.majority_graph(p, limit=2)
+    assert "2 of 4 items: those with the most wins less losses" in few.get_xlabel().replace("\n", " ")
+    with pytest.raises(KindError, match="draws Preferences or Comparisons, not Consensus"):
+        plots.majority_graph(board(2))
 
 
 def test_names_of_a_network_do_not_overlap() -> None:

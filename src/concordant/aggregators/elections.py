@@ -8,13 +8,14 @@ names or the order of rows; items that the ballots cannot separate stay tied.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from concordant.aggregators._elimination import BREAK, Rounds, number_below, without
 from concordant.aggregators.fusion import LISTS, sum_by_instance, sum_by_slot
 from concordant.aggregators.majority import MISSING, each_instance
 from concordant.aggregators.positional import Borda
@@ -29,7 +30,6 @@ from concordant.kernels.ties import dense_ranks
 
 __all__ = ["IRV", "STV", "Approval", "Bucklin", "Coombs", "Plurality"]
 
-BREAK = one_of("break", "keep")
 # Tallies are equal, and a quota is reached, up to this fraction of all votes: the rounding error of long sums.
 _TALLY = 1e-10
 # Meek's factors are refined until the surpluses are below the first fraction of all votes; tallies that agree to the
@@ -267,60 +267,6 @@ class BallotTable(NamedTuple):
         return out
 
 
-def _lowest(items: Ints, votes: Floats, tolerance: float) -> Ints:
-    """Return the items with the fewest votes."""
-    own = votes[items]
-    out: Ints = items[own <= own.min() + tolerance]
-    return out
-
-
-class _Rounds:
-    """The tallies of the rounds so far, by which ties are broken."""
-
-    def __init__(self, ballots: BallotTable, ties: str, tolerance: float = _TALLY) -> None:
-        self.tolerance = tolerance * ballots.total
-        self._past: list[Floats] = []
-        self._breaks = ties == "break"
-        self._borda = ballots.borda
-
-    def add(self, votes: Floats) -> None:
-        """Record the tallies of a round."""
-        self._past.append(votes.copy())
-
-    def worst(self, items: Ints) -> Ints:
-        """Return the items with the fewest votes in the last round; ties are broken by earlier rounds, then Borda."""
-        out = _lowest(items, self._past[-1], self.tolerance)
-        if self._breaks:
-            for votes in reversed(self._past[:-1]):
-                if len(out) == 1:
-                    return out
-                out = _lowest(out, votes, self.tolerance)
-            out = out[self._borda[out] == self._borda[out].min()]
-        return out
-
-    def ascending(self, items: Ints) -> list[Ints]:
-        """Return groups of the items, worst first."""
-        groups = []
-        while len(items):
-            groups.append(self.worst(items))
-            items = _without(items, groups[-1])
-        return groups
-
-
-def _without(items: Ints, gone: Ints) -> Ints:
-    return items[~np.isin(items, gone)]
-
-
-def _number_below(ascending: Iterable[Ints], n: int) -> Floats:
-    """Return for each of n items the number of items in earlier groups."""
-    out = np.zeros(n)
-    done = 0
-    for group in ascending:
-        out[group] = done
-        done += len(group)
-    return out
-
-
 class BallotCount(Aggregator):
     """Base class of rules that count ballots in rounds, instance by instance."""
 
@@ -424,7 +370,7 @@ class IRV(BallotCount):
         self.ties = ties
 
     def _count(self, ballots: BallotTable, below: bool, instance: str) -> Floats:
-        rounds = _Rounds(ballots, self.ties)
+        rounds = Rounds(_TALLY * ballots.total, self.ties, ballots.borda)
         items = np.arange(len(ballots.place))
         out: list[Ints] = []
         while len(items):
@@ -438,8 +384,8 @@ class IRV(BallotCount):
             else:
                 gone = [rounds.worst(items)]
             out += gone
-            items = _without(items, np.concatenate(gone))
-        return _number_below(out, len(ballots.place))
+            items = without(items, np.concatenate(gone))
+        return number_below(out, len(ballots.place))
 
 
 @register_method
@@ -500,7 +446,7 @@ class Coombs(BallotCount):
         return preferences.below(self.missing)
 
     def _count(self, ballots: BallotTable, below: bool, instance: str) -> Floats:
-        rounds = _Rounds(ballots, self.ties)
+        rounds = Rounds(_TALLY * ballots.total, self.ties, ballots.borda)
         items = np.arange(len(ballots.place))
         out: list[Ints] = []
         elected: list[Ints] = []
@@ -510,13 +456,13 @@ class Coombs(BallotCount):
                 chosen = items[votes[items] > 0.5 * votes.sum() + rounds.tolerance]
                 if len(chosen):
                     elected.append(chosen)
-                    items = _without(items, chosen)
+                    items = without(items, chosen)
                     continue
             rounds.add(-ballots.last_votes(items, below))
             gone = rounds.worst(items)
             out.append(gone)
-            items = _without(items, gone)
-        return _number_below(out + elected[::-1], len(ballots.place))
+            items = without(items, gone)
+        return number_below(out + elected[::-1], len(ballots.place))
 
 
 class _Quota(NamedTuple):
@@ -641,7 +587,7 @@ class _SeatCount:
         self.ballots = ballots
         self.seats = seats
         self.kind = quota
-        self.rounds = _Rounds(ballots, ties, tolerance)
+        self.rounds = Rounds(tolerance * ballots.total, ties, ballots.borda)
         self.left = np.arange(len(ballots.place))
         self.elected: list[Ints] = []
         self.eliminated: list[Ints] = []
@@ -654,7 +600,7 @@ class _SeatCount:
     def elect(self, items: Ints) -> None:
         """Elect items in the order of their votes."""
         self.elected += self.rounds.ascending(items)[::-1]
-        self.left = _without(self.left, items)
+        self.left = without(self.left, items)
 
     def run(self) -> Floats:
         """Count, and return for each item the number of items that it comes above."""
@@ -669,13 +615,13 @@ class _SeatCount:
                 gone = self.rounds.worst(self.left)
                 if len(self.left) - len(gone) < self.open_seats:
                     # The ballots cannot separate them: they share the seats that the others leave.
-                    self.elect(_without(self.left, gone))
+                    self.elect(without(self.left, gone))
                     break
                 self.eliminated.append(gone)
-                self.left = _without(self.left, gone)
+                self.left = without(self.left, gone)
                 self.eliminate(gone)
         rest = self.rounds.ascending(self.left)
-        return _number_below(self.eliminated + rest + self.elected[::-1], len(self.ballots.place))
+        return number_below(self.eliminated + rest + self.elected[::-1], len(self.ballots.place))
 
     def tally(self) -> Ints:
         """Count a round and return the items that reach the quota."""
@@ -730,7 +676,7 @@ class _GregoryCount(_SeatCount):
         fraction = 1.0 - self.quota.votes / self.votes[chosen]
         self._pass_on(chosen, fraction)
         self.votes[chosen] = self.quota.votes
-        self.pending = _without(self.pending, chosen)
+        self.pending = without(self.pending, chosen)
         return True
 
     def _pass_on(self, items: Ints, fraction: Floats) -> None:

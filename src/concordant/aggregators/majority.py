@@ -8,6 +8,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping
 from importlib import import_module
+from itertools import islice, product
+from math import prod
 from threading import Lock
 from time import monotonic
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple, TypeVar
@@ -24,7 +26,15 @@ from concordant.base.registry import register_method
 from concordant.data.comparisons import Comparisons
 from concordant.data.consensus import Consensus
 from concordant.data.preferences import Preferences
-from concordant.errors import ConvergenceWarning, DataError, Setting
+from concordant.errors import (
+    ConvergenceWarning,
+    DataError,
+    IdentifiabilityWarning,
+    ParameterError,
+    Setting,
+    listing,
+    quote,
+)
 from concordant.execution import map_instances, n_threads, threads
 from concordant.execution.blocks import Blocks
 from concordant.kernels import kemeny, pairwise_wins
@@ -121,17 +131,21 @@ class PairwiseVotes:
         """Return the lists of an instance as tables of positions, or None where pairs are better counted one by one."""
         return None
 
-    def counts(self, instance: int) -> Floats:
-        """Return the table of the votes for item i over item j."""
+    def counts(self, instance: int, ties: bool = False) -> Floats:
+        """Return the table of the votes for item i over item j; with `ties`, tied ones count both ways."""
         n = self.sizes[instance]
         votes = self.ballots(instance)
         if votes is None:
-            return pairwise_wins.pair_matrix(*self.pair_votes(instance), n)
+            return pairwise_wins.pair_matrix(*self.pair_votes(instance, ties), n)
         out = np.zeros((n, n))
-        for tile in pairwise_wins.tiles(n):
+        for tile in pairwise_wins.tiles(n, whole=ties):
             rows, columns = slice(tile.row, tile.row_end), slice(tile.column, tile.column_end)
-            out[rows, columns], behind = pairwise_wins.pair_weights(votes, tile)
+            ahead, behind = pairwise_wins.pair_weights(votes, tile, ties_against=ties)
             out[columns, rows] = behind.T
+            if not ties:
+                out[rows, columns] = ahead
+        if ties:
+            np.fill_diagonal(out, 0.0)
         return out
 
     def majorities(self, instance: int, strict: bool = False) -> NDArray[np.bool_]:
@@ -445,13 +459,31 @@ class Copeland(MajorityVote):
 
 
 class _Proof(NamedTuple):
-    """The ranking of one instance, its cost, a lower bound, and whether it is proven optimal."""
+    """The ranking of one instance.
+
+    Attributes
+    ----------
+    score : float64[M]
+        Minus the place of each item.
+    cost, bound : float
+        Its cost, and a lower bound of the cost of any ranking.
+    optimal : bool
+        Whether it is proven optimal.
+    solver : str
+        The solver of the hardest group.
+    unique : bool or None
+        Whether no other ranking has the least cost; None if that is unknown.
+    chosen : bool
+        Whether a tie-break chose between optimal rankings.
+    """
 
     score: Floats
     cost: float
     bound: float
     optimal: bool
     solver: str
+    unique: bool | None
+    chosen: bool
 
 
 @register_method
@@ -468,7 +500,7 @@ class Kemeny(Aggregator):
     several optimal rankings dynamic programming takes the one that has, at the first difference, the item with more net
     votes, then the better by reciprocal rank fusion with k = 60; items that cannot be distinguished share a place. The
     other solvers start with the order by net votes and keep the first optimal ranking they find; items with equal votes
-    against all others share a place there too.
+    against all others share a place there too. A warning says where a ranking is one of several optimal ones.
 
     Parameters
     ----------
@@ -482,6 +514,10 @@ class Kemeny(Aggregator):
         Seconds of integer programming for one call. Each instance may take its share of the remaining time, so easy
         ones leave more to hard ones. The answer depends on the speed of the machine only where time runs out, which
         `optimality_` shows.
+    ties : {"break", "mean"}
+        Between optimal rankings. "break": the tie-breaks above choose one. "mean": score(i) is minus the mean place of
+        i in all of them, so that items tie which they order both ways alike. It needs dynamic programming, over at most
+        18 items at a time that majorities do not separate from all others.
     missing : {"auto", "unknown", "below"}
         What a list says about an item it leaves out. "unknown": nothing. "below": it prefers all its items to all
         absent ones, as in top-k lists. "auto": what the preferences declare, instance by instance. Comparisons leave
@@ -491,12 +527,15 @@ class Kemeny(Aggregator):
     ----------
     optimality_ : dict of lists
         Set by `fit_predict`. For each instance: `instance`, its `cost`, a lower `bound` of any ranking's cost, the
-        `gap` between the two, whether the ranking is `optimal` (proven), and the `solver` of the hardest group.
+        `gap` between the two, whether the ranking is `optimal` (proven), the `solver` of the hardest group, and whether
+        the optimal ranking is `unique` (None where the solver does not know).
 
     Notes
     -----
     Cost O(K M²) to count votes, then O(2^n n) for a group of n by dynamic programming; finding the
-    ranking is NP-hard. A warning says so when solver="auto" or "milp" cannot prove a ranking optimal.
+    ranking is NP-hard. A warning says so when solver="auto" or "milp" cannot prove a ranking optimal. One warning
+    (`IdentifiabilityWarning`) for each call says where a tie-break chose between optimal rankings; `optimal_rankings`
+    lists them.
 
     References
     ----------
@@ -523,18 +562,36 @@ class Kemeny(Aggregator):
         "solver": one_of("auto", "exact", "milp", "local"),
         "max_items": integer(least=0),
         "time_limit": number(above=0),
+        "ties": one_of("break", "mean"),
         "missing": MISSING,
     }
 
+    # Whether it warns where a tie-break chose between optimal rankings.
+    _warns_of_choice = True
     optimality_: Annotated[dict[str, list[Any]], Within(least=-1e150, most=1e150)]
 
     def __init__(
-        self, *, solver: str = "auto", max_items: int = 100, time_limit: float = 30.0, missing: str = "auto"
+        self,
+        *,
+        solver: str = "auto",
+        max_items: int = 100,
+        time_limit: float = 30.0,
+        ties: str = "break",
+        missing: str = "auto",
     ) -> None:
         self.solver = solver
         self.max_items = max_items
         self.time_limit = time_limit
+        self.ties = ties
         self.missing = missing
+
+    def _check_kind(self, kind: str) -> None:
+        super()._check_kind(kind)
+        if self.ties == "mean" and self.solver not in ("auto", "exact"):
+            raise ParameterError(
+                f"Kemeny(ties='mean') needs all optimal rankings, which solver={self.solver!r} does not find. Use "
+                "solver='auto' or 'exact'."
+            )
 
     def fit_predict(
         self,
@@ -557,6 +614,7 @@ class Kemeny(Aggregator):
             "gap": [p.cost - p.bound for p in proofs],
             "optimal": [p.optimal for p in proofs],
             "solver": [p.solver for p in proofs],
+            "unique": [p.unique for p in proofs],
         }
         self.fit_info_.objective = float(sum(p.cost for p in proofs))
         self.fit_info_.converged = all(p.optimal for p in proofs)
@@ -565,6 +623,75 @@ class Kemeny(Aggregator):
 
     def _scores(self, preferences: Votes) -> Floats:
         return _joined([p.score for p in self._proofs(preferences)])
+
+    def _block_edges(self, preferences: Preferences) -> list[int]:
+        # All instances share the time limit and one warning.
+        return [0, len(preferences)]
+
+    def optimal_rankings(
+        self, preferences: Votes, instance: str | None = None, *, ties: bool = False, limit: int = 1000
+    ) -> list[list[list[str]]]:
+        """Return every optimal ranking of one instance, each as groups of tied items, best first.
+
+        Without `ties` every group has one item. With `ties` rankings may tie items: a list that prefers one of two tied
+        items costs half of its weight, and so does a list that ties two items which the ranking separates. This is the
+        distance of Kemeny and Snell. So a tie can be better than both orders only where lists tie items too.
+
+        Parameters
+        ----------
+        preferences : Preferences or Comparisons
+            The votes. The parameter `missing` of the method applies, the others do not.
+        instance : str, optional
+            Which instance; needed where there are several.
+        ties : bool
+            Whether rankings may tie items.
+        limit : int
+            The most rankings to list; if there are more, an error says so.
+
+        Notes
+        -----
+        Items are split into blocks that majorities order. Cost O(2^n n) for the largest block of n items, at most 18;
+        O(3^n) with `ties`, at most 12.
+
+        References
+        ----------
+        Kemeny and Snell, Mathematical Models in the Social Sciences, 1962, chapter 2.
+
+        Examples
+        --------
+        >>> import concordant as cc
+        >>> circle = cc.from_lists({"x": ["a", "b", "c"], "y": ["b", "c", "a"], "z": ["c", "a", "b"]})
+        >>> [[item for group in ranking for item in group] for ranking in cc.Kemeny().optimal_rankings(circle)]
+        [['a', 'b', 'c'], ['b', 'c', 'a'], ['c', 'a', 'b']]
+        """
+        chosen = one_instance(self._checked(preferences), instance, "optimal_rankings")
+        check_tables(chosen, "Kemeny")
+        votes = PairwiseVotes.of(chosen, self.missing)
+        ahead, slack = votes.counts(0), votes.tie_margin(0)
+        items = chosen.items.tolist()
+        equal = votes.counts(0, ties=True) - ahead if ties else np.zeros_like(ahead)
+        margin = ahead - ahead.T
+        margin[np.abs(margin) <= slack] = 0.0
+        parts: list[list[list[list[str]]]] = []
+        most = _WEAK_SIZE if ties else _EXACT_SIZE
+        # A pair costs the least only in its order where it also costs less than a tie.
+        for block in _blocks(margin > equal + slack, most, chosen.instances[0]):
+            own = np.ix_(block, block)
+            if ties:
+                tie = 0.5 * np.abs(margin[own]) - 0.5 * equal[own]
+                found = kemeny.optimal_weak_orders(np.maximum(-margin[own], 0.0), tie, slack)
+            else:
+                orders = kemeny.optimal_orders(np.maximum(-margin[own], 0.0), slack)
+                found = ([[i] for i in order] for order in orders)
+            parts.append(
+                [[[items[block[i]] for i in group] for group in ranking] for ranking in islice(found, limit + 1)]
+            )
+        if prod(map(len, parts)) > limit:
+            raise DataError(
+                f"instance {chosen.instances[0]!r} has more than {limit:,} optimal rankings. Pass a larger limit=, or "
+                "see their mean places: Kemeny(ties='mean')."
+            )
+        return [[group for part in ranking for group in part] for ranking in product(*parts)]
 
     def _proofs(self, preferences: Votes) -> list[_Proof]:
         """Return the ranking of every instance, and warn of those that are not proven optimal."""
@@ -593,6 +720,14 @@ class Kemeny(Aggregator):
                 ConvergenceWarning,
                 local,
             )
+        several = [n for n, p in enumerate(proofs) if p.chosen]
+        if several and self._warns_of_choice:
+            self._warn(
+                f"the optimal ranking is one of several in {len(several)} of {len(proofs)} instances, such as "
+                f"{preferences.instances[several[0]]!r}: tie-breaks chose it. Kemeny().optimal_rankings lists all, "
+                "Kemeny(ties='mean') ranks by the mean of their places.",
+                IdentifiabilityWarning,
+            )
         return proofs
 
     def _instance(self, votes: PairwiseVotes, instance: int, tie_break: Floats, name: str, seconds: float) -> _Proof:
@@ -602,6 +737,9 @@ class Kemeny(Aggregator):
         slack = votes.tie_margin(instance)
         margin[np.abs(margin) <= slack] = 0.0
         n = len(margin)
+        floor = float(np.minimum(ahead, ahead.T)[np.triu_indices(n, 1)].sum())
+        if self.ties == "mean":
+            return _mean_of_optima(margin, slack, floor, name)
         one = np.array([0, n], dtype=np.int64)
         net = margin.sum(axis=1)
         key = dense_ranks(dense_ranks(net, one) * (n + 1) + dense_ranks(tie_break, one), one)
@@ -610,7 +748,8 @@ class Kemeny(Aggregator):
         deadline = monotonic() + seconds
         place = np.zeros(n)
         extra = bound = 0.0
-        hardest, proven = "majority", True
+        hardest, proven, chosen = "majority", True, False
+        unique: bool | None = True
         for items in _members(group):
             if len(items) == 1:
                 place[items] = 1.0
@@ -622,11 +761,21 @@ class Kemeny(Aggregator):
             bound += solution.bound
             proven &= solution.cost - solution.bound <= slack + 1e-6 * solution.cost * (solver == "milp")
             hardest = max(hardest, solver, key=_SOLVERS.index)
-        floor = float(np.minimum(ahead, ahead.T)[np.triu_indices(n, 1)].sum())
-        score = -_place_groups(margin > 0, group, place, net, tie_break)
+            unique = False if solution.unique is False else unique and solution.unique
+            chosen |= solution.chosen
+        placed = _place_groups(margin > 0, group, place, net, tie_break)
+        # Neighbours in different groups that no majority orders may change places.
+        order = np.argsort(placed, kind="stable")
+        above, below = order[:-1], order[1:]
+        free = (group[above] != group[below]) & (margin[above, below] == 0)
+        apart = placed[below] - placed[above] > 0.25
+        unique = unique if not free.any() else False
+        chosen |= bool((free & apart).any())
         if proven:
             bound = extra
-        return _Proof(score, floor + extra, floor + bound, bool(proven), hardest)
+        else:
+            unique, chosen = None, False
+        return _Proof(-placed, floor + extra, floor + bound, bool(proven), hardest, unique, chosen)
 
     def _solver(self, size: int, instance: str) -> str:
         if self.solver == "exact" and size > _EXACT_SIZE:
@@ -640,7 +789,7 @@ class Kemeny(Aggregator):
 
 
 _SOLVERS = ("majority", "exact", "milp", "local")
-_DP_SIZE, _EXACT_SIZE = 16, 18
+_DP_SIZE, _EXACT_SIZE, _WEAK_SIZE = 16, 18, 12
 
 
 class _TimeBudget:
@@ -656,6 +805,48 @@ class _TimeBudget:
         with self._lock:
             left, self._left = self._left, self._left - 1
         return max(self._end - monotonic(), 0.0) * min(1.0, n_threads() / max(left, 1))
+
+
+def _blocks(beats: NDArray[np.bool_], most: int, instance: str) -> list[Ints]:
+    """Return the items in blocks, best first: every item of a block beats all items of the later ones."""
+    arrows = ~beats.T
+    np.fill_diagonal(arrows, False)
+    blocks = _members(kemeny.dense_components(arrows))
+    largest = max(map(len, blocks), default=0)
+    if largest > most:
+        raise DataError(
+            f"instance {instance!r} has {largest} items that majorities do not separate from each other; all optimal "
+            f"rankings are found for up to {most}. Use ties='break', or leave out items that few lists hold."
+        )
+    return blocks
+
+
+def _mean_of_optima(margin: Floats, slack: float, floor: float, instance: str) -> _Proof:
+    """Return the mean places of all optimal rankings."""
+    place = np.zeros(len(margin))
+    extra, above, unique = 0.0, 0, True
+    for block in _blocks(margin > 0, _EXACT_SIZE, instance):
+        cost = np.maximum(-margin[np.ix_(block, block)], 0.0)
+        found = kemeny.mean_positions(cost, slack)
+        place[block] = above + found.position
+        above += len(block)
+        extra += found.cost
+        unique &= found.number == 1
+    return _Proof(-place, floor + extra, floor + extra, True, "exact", unique, False)
+
+
+def one_instance(votes: Votes, instance: str | None, owner: str) -> Votes:
+    """Return one instance of a container; None stands for the only one. `owner` is named in errors."""
+    if instance is None:
+        if len(votes) != 1:
+            raise DataError(f"there are {len(votes)} instances; name one: {owner}(preferences, instance).")
+        return votes
+    code = votes.instances.codes.get(str(instance), -1)
+    if code < 0:
+        raise DataError(
+            f"{owner}: no instance {quote(instance)}. Instances: {listing(votes.instances[:5].tolist(), 5)}."
+        )
+    return votes[code : code + 1]
 
 
 def check_tables(votes: Votes, owner: str) -> None:

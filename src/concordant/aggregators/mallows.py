@@ -243,6 +243,7 @@ class Mallows(ModelPredictions):
         p: Preferences = preferences
         check_tables(p, type(self).__name__)
         centre = Kemeny(solver=self.solver, max_items=self.max_items, time_limit=self.time_limit, missing=self.missing)
+        centre._warns_of_choice = False
         place = -centre.fit_predict(p).score
         found = pools_of(p, max(p.n_slots, 1), self.missing, np.zeros(p.n_experts, dtype=np.int32))
         pools = [pool for pool in found if pool is not None]

@@ -6,6 +6,7 @@ its pairs.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from time import monotonic
 from typing import Any, NamedTuple
 
@@ -14,7 +15,19 @@ from numpy.typing import NDArray
 
 from concordant.arrays import Floats, Ints
 
-__all__ = ["KemenySolution", "dense_components", "integer_program", "local_search", "ranking_cost", "subset_dp"]
+__all__ = [
+    "KemenySolution",
+    "OptimalRankings",
+    "OptimalSubsets",
+    "dense_components",
+    "integer_program",
+    "local_search",
+    "mean_positions",
+    "optimal_orders",
+    "optimal_weak_orders",
+    "ranking_cost",
+    "subset_dp",
+]
 
 # A constraint is violated, and a variable is fractional, beyond the tolerance of the solver.
 _SOLVER_TOLERANCE = 1e-6
@@ -24,11 +37,25 @@ _CUTS_PER_ROUND = 4000
 
 
 class KemenySolution(NamedTuple):
-    """Positions (1 = best, shared by tied items), their cost, and a lower bound of the cost of any ranking."""
+    """A ranking of one group of items.
+
+    Attributes
+    ----------
+    position : float64[n]
+        1 = best; tied items share the mean of their places.
+    cost, bound : float
+        Its cost, and a lower bound of the cost of any ranking.
+    unique : bool or None
+        Whether no other ranking has the least cost; None if that is unknown.
+    chosen : bool
+        Whether a tie-break chose between rankings of equal cost.
+    """
 
     position: Floats
     cost: float
     bound: float
+    unique: bool | None = None
+    chosen: bool = False
 
 
 def ranking_cost(cost: Floats, order: NDArray[Any]) -> float:
@@ -90,6 +117,53 @@ def _bit_rows(table: NDArray[np.bool_]) -> list[int]:
     return [int.from_bytes(row.tobytes(), "little") for row in packed]
 
 
+class OptimalSubsets:
+    """The rankings of least cost, as paths through the subsets of the items: from none of them to all.
+
+    O(2**n n) time and memory for n items.
+
+    Parameters
+    ----------
+    cost : float64[n, n]
+        The cost of ranking i above j.
+    slack : float
+        The tolerance of equal costs.
+
+    Attributes
+    ----------
+    bit : int64[n]
+        The number of the subset that holds one item alone.
+    cost : float
+        The least cost.
+    """
+
+    def __init__(self, cost: Floats, slack: float) -> None:
+        n = len(cost)
+        size = 1 << n
+        self.bit = 1 << np.arange(n, dtype=np.int64)
+        self._slack = slack
+        self._below = np.zeros((n, size))  # below[j, S]: the cost of ranking j below all of S
+        for i in range(n):
+            self._below[:, 1 << i : 2 << i] = self._below[:, : 1 << i] + cost[i][:, None]
+        subsets = np.arange(size, dtype=np.int64)
+        count = np.bitwise_count(subsets)
+        self.of_size = [subsets[count == p] for p in range(n + 1)]
+        self._rest = np.zeros(size)  # the least cost of the items outside S, given that S is above them
+        for sets in self.of_size[-2::-1]:
+            self._rest[sets] = self._prices(sets).min(axis=0)
+        self.cost = float(self._rest[0])
+
+    def _prices(self, sets: Ints) -> Floats:
+        outside = (sets & self.bit[:, None]) == 0
+        price: Floats = np.where(outside, self._below[:, sets] + self._rest[sets | self.bit[:, None]], np.inf)
+        return price
+
+    def steps(self, sets: Ints) -> tuple[Ints, Ints]:
+        """Return the next items of optimal rankings that begin with one of these sets, and the places of the sets."""
+        item, place = np.nonzero(self._prices(sets) <= self._rest[sets] + self._slack)
+        return item, place
+
+
 def subset_dp(cost: Floats, key: Ints, slack: float = 0.0) -> KemenySolution:
     """Return the positions of the items in an optimal ranking by dynamic programming, in O(2**n n) time and memory.
 
@@ -109,38 +183,26 @@ def subset_dp(cost: Floats, key: Ints, slack: float = 0.0) -> KemenySolution:
     >>> circle = np.array([[0.0, 1.0, 0.0], [0.0, 0.0, 1.0], [1.0, 0.0, 0.0]])
     >>> subset_dp(circle, np.array([0, 0, 0])).position.tolist()
     [2.0, 2.0, 2.0]
-    >>> subset_dp(circle, np.array([0, 1, 0])).position.tolist()
-    [2.0, 1.0, 3.0]
+    >>> subset_dp(circle, np.array([0, 1, 0]))
+    KemenySolution(position=array([2., 1., 3.]), cost=1.0, bound=1.0, unique=False, chosen=True)
     """
     n = len(cost)
-    size = 1 << n
-    below = np.zeros((n, size))  # below[j, S]: the cost of ranking j below all of S
-    for i in range(n):
-        below[:, 1 << i : 2 << i] = below[:, : 1 << i] + cost[i][:, None]
-    subsets = np.arange(size, dtype=np.int64)
-    count = np.bitwise_count(subsets)
-    bit = 1 << np.arange(n, dtype=np.int64)
-    rest = np.zeros(size)  # the least cost of the items outside S, given that S is above them
-
-    def prices(sets: Ints) -> Floats:
-        outside = (sets & bit[:, None]) == 0
-        price: Floats = np.where(outside, below[:, sets] + rest[sets | bit[:, None]], np.inf)
-        return price
-
-    for p in range(n - 1, -1, -1):
-        sets = subsets[count == p]
-        rest[sets] = prices(sets).min(axis=0)
+    optimal = OptimalSubsets(cost, slack)
+    bit = optimal.bit
+    unique, chosen = True, False
     steps: list[tuple[Ints, Ints]] = []
-    sets = subsets[:1]
+    sets = optimal.of_size[0]
     for _ in range(n):
-        item, place = np.nonzero(prices(sets) <= rest[sets] + slack)
+        item, place = optimal.steps(sets)
         wanted = key[item] == key[item].max()
+        unique &= len(item) == 1
+        chosen |= not wanted.all()
         before = sets[place[wanted]]
         after = before | bit[item[wanted]]
         steps.append((before, after))
         sets = np.unique(after)
     position = np.zeros(n)
-    end, lower = n, size - 1  # the cut below: the number and the set of the items above it
+    end, lower = n, (1 << n) - 1  # the cut below: the number and the set of the items above it
     for p in range(n - 1, -1, -1):
         before, after = steps[p]
         sets = np.unique(before[np.isin(after, sets)])
@@ -148,7 +210,110 @@ def subset_dp(cost: Floats, key: Ints, slack: float = 0.0) -> KemenySolution:
             upper = int(sets[0])
             position[(lower & ~upper & bit) != 0] = (p + 1 + end) / 2
             end, lower = p, upper
-    return KemenySolution(position, float(rest[0]), float(rest[0]))
+    return KemenySolution(position, optimal.cost, optimal.cost, unique, chosen)
+
+
+class OptimalRankings(NamedTuple):
+    """All rankings of least cost: how many there are, the mean position of each item in them, and their cost."""
+
+    number: float
+    position: Floats
+    cost: float
+
+
+def mean_positions(cost: Floats, slack: float = 0.0) -> OptimalRankings:
+    """Return the number of optimal rankings and the mean positions of the items in them, in O(2**n n).
+
+    >>> mean_positions(np.array([[0.0, 1.0, 0.0], [0.0, 0.0, 1.0], [1.0, 0.0, 0.0]]))
+    OptimalRankings(number=3.0, position=array([2., 2., 2.]), cost=1.0)
+    """
+    n = len(cost)
+    optimal = OptimalSubsets(cost, slack)
+    # The number of ways from the empty set to each set, and from each set to the whole.
+    ways, left = np.zeros(1 << n), np.zeros(1 << n)
+    ways[0] = left[-1] = 1.0
+    steps: list[tuple[Ints, Ints, Ints]] = []
+    sets = optimal.of_size[0]
+    for _ in range(n):
+        item, place = optimal.steps(sets)
+        before, after = sets[place], sets[place] | optimal.bit[item]
+        np.add.at(ways, after, ways[before])
+        steps.append((item, before, after))
+        sets = np.unique(after)
+    total = np.zeros(n)
+    for p, (item, before, after) in reversed(list(enumerate(steps, 1))):
+        np.add.at(left, before, left[after])
+        np.add.at(total, item, p * ways[before] * left[after])
+    return OptimalRankings(float(left[0]), total / left[0], optimal.cost)
+
+
+def optimal_orders(cost: Floats, slack: float = 0.0) -> Iterator[list[int]]:
+    """Yield every optimal ranking (items, best first), in lexicographic order.
+
+    >>> list(optimal_orders(np.array([[0.0, 1.0, 0.0], [0.0, 0.0, 1.0], [1.0, 0.0, 0.0]])))
+    [[0, 2, 1], [1, 0, 2], [2, 1, 0]]
+    """
+    optimal = OptimalSubsets(cost, slack)
+
+    def orders(above: int) -> Iterator[list[int]]:
+        items = optimal.steps(np.array([above], dtype=np.int64))[0].tolist()
+        if not items:
+            yield []
+        for item in items:
+            yield from ([item, *rest] for rest in orders(above | 1 << item))
+
+    return orders(0)
+
+
+def optimal_weak_orders(cost: Floats, tie: Floats, slack: float = 0.0) -> Iterator[list[list[int]]]:
+    """Yield every ranking with ties of least cost, as groups of tied items, best first; O(3**n) time.
+
+    Parameters
+    ----------
+    cost : float64[n, n]
+        The cost of ranking i above j.
+    tie : float64[n, n]
+        The cost of tying the two.
+    slack : float
+        The tolerance of equal costs.
+
+    >>> list(optimal_weak_orders(np.array([[0.0, 1.0], [1.0, 0.0]]), np.array([[0.0, 0.5], [0.5, 0.0]])))
+    [[[0, 1]]]
+    """
+    n = len(cost)
+    whole = (1 << n) - 1
+    below, within = np.zeros((n, whole + 1)), np.zeros(whole + 1)
+    for i in range(n):
+        old, new = slice(1 << i), slice(1 << i, 2 << i)
+        below[:, new] = below[:, old] + cost[i][:, None]
+        # The items of the old sets that i joins.
+        members = (np.arange(1 << i)[:, None] >> np.arange(n)) & 1
+        within[new] = within[old] + members @ tie[i]
+    rest = np.zeros(whole + 1)
+
+    def prices(above: int) -> tuple[Ints, Floats]:
+        """Return the groups that may follow a set of items, and the least cost of all that is not in the set."""
+        groups, price = np.zeros(1, dtype=np.int64), np.zeros(1)
+        for i in range(n):
+            if not above >> i & 1:
+                groups = np.concatenate([groups, groups | 1 << i])
+                price = np.concatenate([price, price + below[i, above]])
+        groups, price = groups[1:], price[1:]
+        return groups, price + within[groups] + rest[above | groups]
+
+    for above in range(whole - 1, -1, -1):
+        rest[above] = prices(above)[1].min()
+
+    def orders(above: int) -> Iterator[list[list[int]]]:
+        if above == whole:
+            yield []
+            return
+        groups, price = prices(above)
+        for group in groups[price <= rest[above] + slack].tolist():
+            items = [i for i in range(n) if group >> i & 1]
+            yield from ([items, *after] for after in orders(above | group))
+
+    return orders(0)
 
 
 def local_search(cost: Floats, order: Ints, slack: float = 0.0) -> Ints:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from concordant.aggregators import majority_graph as majorities
 from concordant.arrays import Floats, Ints
 from concordant.data.comparisons import Comparisons
 from concordant.data.consensus import Consensus
@@ -82,6 +83,7 @@ __all__ = [
     "cost_curve",
     "hinton",
     "learning_curve",
+    "majority_graph",
     "metric_by_cutoff",
     "network",
     "precision_recall",
@@ -91,8 +93,10 @@ __all__ = [
     "probability_better",
 ]
 
-# The most items of a network: it counts all pairs.
+# The most items of a network or majority graph: they count all pairs.
 _MOST_MET = 5000
+# Up to this many items the arrows of a majority graph have numbers.
+_NUMBERED = 6
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 # Up to this many sizes of a cost curve become ticks of the x-axis.
 _MARKED_SIZES = 8
@@ -660,6 +664,135 @@ def network(votes: Preferences | Comparisons, instance: Any = None, *, limit: in
             edgecolor=ink.paper,
             zorder=3,
         )
+    _name_circle(ax, names, turn)
+    apart = f"{n_groups} groups of items that never met" if n_groups > 1 else ""
+    most = float(met.max(initial=0.0))
+    set_caption(ax, f"widest line: {most:,.6g} meetings" if most else "no two items met", apart, rest)
+    if len(votes) > 1:
+        ax.set_title(label_text(instance, 60), fontsize=LARGE, color=ink.strong, loc="left")
+    return ax
+
+
+@plot_style
+def majority_graph(
+    votes: Preferences | Comparisons,
+    instance: Any = None,
+    *,
+    missing: str = "auto",
+    limit: int = 20,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw who beats whom by majority: items on a circle, and an arrow from the winner of each pair to its loser.
+
+    Items stand clockwise by the number of others that they beat less those they lose to, the first on top. The wider
+    and darker an arrow, the larger the margin; up to six items the margin is written beside it. Items of the Smith set,
+    the smallest set whose members beat all other items, are filled. Pairs with equal votes have no arrow.
+
+    Parameters
+    ----------
+    votes : Preferences or Comparisons
+        The votes.
+    instance : id, optional
+        The instance to draw; optional if there is only one.
+    missing : {"auto", "unknown", "below"}
+        What a list says about an item it leaves out, as in `concordant.majority_graph`.
+    limit : int
+        The most items to show; of more, the first ones.
+    ax : Axes, optional
+        Axes to draw on.
+
+    Examples
+    --------
+    >>> import concordant as cc
+    >>> votes = cc.from_lists({"x": ["a", "b", "c", "d"], "y": ["b", "c", "a", "d"], "z": ["c", "a", "b", "d"]})
+    >>> ax = cc.plots.majority_graph(votes)
+    >>> len(ax.patches), ax.get_xlabel()
+    (6, 'filled: the Smith set; widest arrow: a margin of 3')
+    """
+    if not isinstance(votes, (Preferences, Comparisons)):
+        raise KindError(f"plots.majority_graph draws Preferences or Comparisons, not {type(votes).__name__}.")
+    limit = check_limit(limit, "majority_graph")
+    n = instance_code(votes, instance, "majority_graph")
+    name = votes.instances[n]
+    if votes.slots.sizes[n] > _MOST_MET:
+        raise DataError(
+            f"plots.majority_graph counts the majorities of at most {_MOST_MET:,} items; instance {name!r} has "
+            f"{votes.slots.sizes[n]:,}."
+        )
+    items = votes.items[int(votes.slots.offsets[n]) : int(votes.slots.offsets[n + 1])].tolist()
+    code = {item: i for i, item in enumerate(items)}
+    margin = np.zeros((len(items), len(items)))
+    arrows = majorities.majority_graph(votes, name, missing=missing)
+    for winner, loser, by in arrows.select("winner", "loser", "margin").rows():
+        margin[code[winner], code[loser]] = by
+    net = (margin > 0).sum(axis=1) - (margin > 0).sum(axis=0)
+    order = np.argsort(-net, kind="stable")[:limit]
+    smith = set(majorities.smith_set(votes, name, missing=missing))
+    rest = f"{limit} of {len(items):,} items: those with the most wins less losses" if len(items) > limit else ""
+    margin = margin[np.ix_(order, order)]
+    turn = 2 * np.pi * np.arange(len(order)) / len(order)
+    x, y = np.sin(turn), np.cos(turn)
+
+    if ax is None:
+        ax = new_axes(*[min(max(4.2, 3.4 + 0.11 * len(order)), 8.5)] * 2)
+    ink = style_axes(ax, frame="")
+    ax.set_aspect("equal")
+    inside = np.array([items[i] in smith for i in order])
+    for chosen, face in ((inside, POSITIVE), (~inside, ink.paper)):
+        ax.scatter(x[chosen], y[chosen], s=64, color=face, edgecolor=POSITIVE, linewidth=1.4, zorder=3)
+    _draw_arrows(ax, x, y, margin)
+    _name_circle(ax, [label_text(items[i], 22) for i in order], turn)
+    most = float(margin.max(initial=0.0))
+    widest = f"widest arrow: a margin of {most:,.6g}" if most else "no pair has a majority"
+    set_caption(ax, f"filled: the Smith set; {widest}", rest)
+    if len(votes) > 1:
+        ax.set_title(label_text(name, 60), fontsize=LARGE, color=ink.strong, loc="left")
+    return ax
+
+
+def _draw_arrows(ax: Axes, x: Floats, y: Floats, margin: Floats) -> None:
+    """Draw an arrow for every margin above 0, the widest on top."""
+    from matplotlib.colors import to_rgb
+    from matplotlib.patches import FancyArrowPatch
+
+    ink = ink_of(ax)
+    winner, loser = np.nonzero(margin > 0)
+    most = float(margin.max(initial=0.0))
+    for k in np.argsort(margin[winner, loser], kind="stable").tolist():
+        a, b = int(winner[k]), int(loser[k])
+        share = float(margin[a, b]) / most
+        ax.add_patch(
+            FancyArrowPatch(
+                (x[a], y[a]),
+                (x[b], y[b]),
+                arrowstyle="-|>",
+                mutation_scale=8 + 5 * share,
+                # Room for the dots.
+                shrinkA=5,
+                shrinkB=6,
+                linewidth=0.5 + 2.2 * share,
+                color=(*to_rgb(ink.strong), 0.2 + 0.65 * share),
+                zorder=1 + share / 2,
+            )
+        )
+        if len(margin) <= _NUMBERED:
+            # Nearer to the winner: the middles of several arrows may meet.
+            ax.text(
+                0.66 * x[a] + 0.34 * x[b],
+                0.66 * y[a] + 0.34 * y[b],
+                f"{margin[a, b]:,.6g}",
+                ha="center",
+                va="center",
+                fontsize=SMALL,
+                color=ink.strong,
+                bbox={"boxstyle": "round,pad=0.15", "facecolor": ink.paper, "edgecolor": "none"},
+                zorder=4,
+            )
+
+
+def _name_circle(ax: Axes, names: Sequence[str], turn: Floats) -> None:
+    """Write names outside of a circle at these angles, and make room for the longest."""
+    ink = ink_of(ax)
     for name, angle in zip(names, turn.tolist(), strict=True):
         left = np.sin(angle) < -1e-9
         degrees = 90 - np.degrees(angle) + (180 if left else 0)
@@ -674,7 +807,6 @@ def network(votes: Preferences | Comparisons, instance: Any = None, *, limit: in
             fontsize=SMALL,
             color=ink.strong,
         )
-    # Names stand outside of the circle: room for the longest.
     box = ax.get_window_extent()
     side = max(min(box.width, box.height) / ax.figure.dpi, 0.1)
     reach = 1.12 / max(1 - 2 * max(map(text_width, names), default=0.0) / side, 0.3)
@@ -682,12 +814,6 @@ def network(votes: Preferences | Comparisons, instance: Any = None, *, limit: in
     ax.set_ylim(-reach, reach)
     ax.set_xticks([])
     ax.set_yticks([])
-    apart = f"{n_groups} groups of items that never met" if n_groups > 1 else ""
-    most = float(met.max(initial=0.0))
-    set_caption(ax, f"widest line: {most:,.6g} meetings" if most else "no two items met", apart, rest)
-    if len(votes) > 1:
-        ax.set_title(label_text(instance, 60), fontsize=LARGE, color=ink.strong, loc="left")
-    return ax
 
 
 def _meetings(votes: Preferences | Comparisons, n: int) -> Floats:
