@@ -188,8 +188,8 @@ class PlackettLuce(ExplainedLikelihood):
     - "average" (Efron): Π_k Π_{X_k} φ / Π_{j<|X_k|} (Σ_{R_k} φ − (j/|X_k|) Σ_{X_k} φ), over all blocks but the last. A
       tie is missing knowledge about an order that exists; there is no tie parameter.
     - "partition": Π_k Σ_{X_k} φ / Σ_{R_k} φ, over all blocks but the last.
-    - "davidson-luce": Π_k δ_{|X_k|} (Π_{X_k} φ)^{1/|X_k|} / Σ_n δ_n Σ_{C ⊆ R_k, |C| = n} (Π_C φ)^{1/n}, δ_1 = 1, over all
-      blocks but a single last item. A tie says that its items are equally good. The probabilities of all ordered
+    - "davidson-luce": Π_k δ_{|X_k|} (Π_{X_k} φ)^{1/|X_k|} / Σ_n δ_n Σ_{C ⊆ R_k, |C| = n} (Π_C φ)^{1/n}, δ_1 = 1, over
+      all blocks but a single last item. A tie says that its items are equally good. The probabilities of all ordered
       partitions with ties of the sizes seen sum to 1, and the log-likelihood is concave in the scores and log δ. For
       two items it is Davidson's model of Bradley-Terry, ν = δ_2. exp(s_i − s_j) are the odds of i against j given that
       neither is tied. The cost is O(Σ n) for a row, Σ over the sizes; items that a list leaves out are written out
