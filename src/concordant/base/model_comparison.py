@@ -250,7 +250,7 @@ def _differs(a: Aggregator, b: Aggregator) -> str:
     """Return why the log-likelihoods of two fits are not of the same observations, "" if they are."""
     one, other = a.fit_info_, b.fit_info_
     if one.data_digest != other.data_digest:
-        return "they are not fitted to the same data."
+        return "they are not fitted to the same data (the same rows in the same order)."
     if a.name != b.name:
         return f"{a.name} and {b.name} are likelihoods of different observations."
     if a.name == "plackett-luce":
