@@ -104,17 +104,21 @@ class _RowOrder(NamedTuple):
         return _TermRows(p.slots.offsets, self.starts, self.block, terms[self.kept][:, None])
 
 
-class _PathPoint(NamedTuple):
-    """The weights of a ridge learned from all training instances, loss, gradient and Hessian, and whether steps ended.
-
-    Loss and gradient are those of the weights, the Hessian that of the last step's start.
-    """
+class _Minimum(NamedTuple):
+    """The weights of least loss, the Hessian where the last step began, and whether the steps ended by themselves."""
 
     weights: Floats
     hessian: Floats
     settled: bool
-    value: float = np.nan
-    gradient: Floats | None = None
+
+
+class _PathPoint(NamedTuple):
+    """The weights of a ridge learned from all training instances, with the derivatives of the loss there."""
+
+    weights: Floats
+    hessian: Floats
+    value: float
+    gradient: Floats
 
 
 class _RidgePathLearner:
@@ -180,7 +184,7 @@ class _RidgePathLearner:
         if not np.isfinite(self.ridges[number]):
             return parameters
         point = self._point(number)
-        if len(instances) == len(self._usable) or point.gradient is None:
+        if len(instances) == len(self._usable):
             return point.weights
         problem = self._problem(number, instances)
         # The sums over the fold are those over all instances without those held out.
@@ -198,11 +202,11 @@ class _RidgePathLearner:
         hessian = rest(point.hessian, held.hessian(weights), penalty)
         return self._cut(problem.minimise(weights, hessian, still=_CLOSE, start=start).weights)
 
-    def exact(self, number: int) -> _PathPoint:
+    def exact(self, number: int) -> _Minimum:
         """Return the weights of a ridge from all training instances to the last digits."""
         point = self._point(number)
         if not np.isfinite(self.ridges[number]):
-            return point
+            return _Minimum(point.weights, point.hessian, True)
         found = self._problem(number, self._usable).minimise(point.weights)
         return found._replace(weights=self._cut(found.weights))
 
@@ -221,9 +225,9 @@ class _RidgePathLearner:
                     found = problem.minimise(start, still=_CLOSE)
                     weights = self._cut(found.weights)
                     value, gradient = problem.value(weights)
-                    self._path.append(_PathPoint(weights, found.hessian, found.settled, value, gradient))
+                    self._path.append(_PathPoint(weights, found.hessian, value, gradient))
                 else:
-                    self._path.append(_PathPoint(start, np.zeros((self._n, self._n)), True))
+                    self._path.append(_PathPoint(start, np.zeros((self._n, self._n)), 0.0, np.zeros(self._n)))
             return self._path[number]
 
     @staticmethod
@@ -272,7 +276,7 @@ class _RidgeLoss:
         *,
         still: float = _STILL,
         start: tuple[float, Floats] | None = None,
-    ) -> _PathPoint:
+    ) -> _Minimum:
         """Return the weights of least loss: Newton's steps, cut off at 0.
 
         Parameters
@@ -293,7 +297,7 @@ class _RidgeLoss:
             bend = self.hessian(u) if kept is None else kept
             free = (u > 0) | (gradient < 0)
             if not free.any():
-                return _PathPoint(u, bend, True)
+                return _Minimum(u, bend, True)
             step = np.zeros(len(u))
             step[free] = -np.linalg.solve(bend[np.ix_(free, free)], gradient[free])
             there = np.maximum(u + step, 0.0)
@@ -301,13 +305,13 @@ class _RidgeLoss:
             # The next step is shorter by at least as much as this one.
             following = length * length / last if length < last < np.inf else np.inf
             if still > _STILL and following <= still * max(float(there.max()), 1.0):
-                return _PathPoint(there, bend, True)
+                return _Minimum(there, bend, True)
             u, value, gradient, moved = self._search(u, value, gradient, step)
             if moved <= still * max(float(u.max()), 1.0):
-                return _PathPoint(u, bend, True)
+                return _Minimum(u, bend, True)
             kept = bend if hessian is not None and moved <= _CONTRACTION * last else None
             last = moved
-        return _PathPoint(u, bend, False)
+        return _Minimum(u, bend, False)
 
     def _search(self, u: Floats, value: float, gradient: Floats, step: Floats) -> tuple[Floats, float, Floats, float]:
         """Return the weights part of the step away, halved until they are better as far as rounding lets one see."""
