@@ -56,7 +56,7 @@ def _fused(method: str, out: list[str]) -> Callable[[Path], float]:
 
 
 def _request(source: Path) -> float:
-    command = [sys.executable, str(HERE / "ours_worker.py"), "request", json.dumps(REQUEST)]
+    command = [sys.executable, str(HERE / "ours_worker.py"), "containers", json.dumps(REQUEST)]
     answer = json.loads(run(command, env=_environment(source)).output.splitlines()[-1])
     return float(answer["ours_us"]) / 1e6
 
