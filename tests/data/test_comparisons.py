@@ -269,3 +269,109 @@ def test_factors_of_experts_multiply_their_counts() -> None:
 def test_factors_that_make_no_sense_are_refused(expert: list[str] | None, factors: Any, message: str) -> None:
     with pytest.raises(DataError, match=message):
         Comparisons("q", expert, ["a"], ["b"]).scale_weights(factors)
+
+
+def _rich() -> Comparisons:
+    """Votes with every column, in two instances whose rows are mixed."""
+    return Comparisons(
+        ["q", "p", "q", "p"],
+        ["x", "y", "x", "z"],
+        ["a", "d", "c", "e"],
+        ["b", "e", "a", "d"],
+        [1, 0, 2, 1],
+        [0, 1, 0, 3],
+        weight=[1, 2, 1, 1],
+        time=[4, 3, 2, 1],
+        category=["en", None, "de", "en"],
+        covariates={"length": [10, -20, 30, 40], "lists": [0, 1, 0, -1]},
+        n_both_bad=[0, 1, 0, 0],
+    )
+
+
+def _records(c: Comparisons) -> set[tuple[Any, ...]]:
+    """The rows with their columns, each seen from the side of the item that comes first in the alphabet."""
+    out = set()
+    for row in c.to_frame().iter_rows(named=True):
+        flip = row["left"] > row["right"]
+        sides = ("right", "left") if flip else ("left", "right")
+        sign = -1 if flip else 1
+        counts = tuple(row[f"n_{side}"] for side in sides)
+        pair = tuple(row[side] for side in sides)
+        covariates = tuple(sign * row[name] for name in c.covariate_names)
+        out.add(
+            (row["instance"], row["expert"], pair, counts, row["n_both_bad"], row["time"], row["category"], covariates)
+        )
+    return out
+
+
+def test_columns_stay_with_their_votes() -> None:
+    c = _rich()
+    wanted = {
+        ("q", "x", ("a", "b"), (1, 0), 0, 4, "en", (10, 0)),
+        ("q", "x", ("a", "c"), (0, 2), 0, 2, "de", (-30, 0)),
+        ("p", "y", ("d", "e"), (0, 2), 2, 3, None, (-20, 1)),
+        ("p", "z", ("d", "e"), (3, 1), 0, 1, "en", (-40, 1)),
+    }
+    assert _records(c) == wanted
+    assert _records(c[[1, 0]]) == wanted
+    assert _records(pickle.loads(pickle.dumps(c))) == wanted
+    assert _records(concat([c[1:], c[:1]])) == wanted
+    assert concat([c[:1], c[1:]]) == c
+    assert _records(c.select_experts(["z", "x"])) == {row for row in wanted if row[1] != "y"}
+    assert _records(c.select_category("en")) == {row for row in wanted if row[6] == "en"}
+    assert _records(c.select_rows([0, 2])) | _records(c.select_rows([1, 3])) == wanted
+    assert _records(c.scale_weights({"y": 0.5})) == {
+        (*row[:3], (0, 1), 1, *row[5:]) if row[1] == "y" else row for row in wanted
+    }
+
+
+def test_covariates_change_their_sign_with_the_sides() -> None:
+    # Unsided pairs are in the order of codes: b before a, because b is met first.
+    c = Comparisons("q", None, ["b", "a"], ["a", "b"], sided=False, covariates={"length": [5, 7]})
+    assert c.covariates[:, 0].tolist() == [5, -7]
+    assert (c.n_left.tolist(), c.n_right.tolist()) == ([1, 0], [0, 1])
+    other = Comparisons("q", None, ["a"], ["c"], sided=False, covariates={"length": [3]})
+    joined = concat([other, c])
+    assert _signed(joined) == _signed(other) | _signed(c)
+
+
+def _signed(c: Comparisons) -> set[tuple[str, str, float]]:
+    rows = c.to_frame().iter_rows(named=True)
+    both = [(r["left"], r["right"], r["length"]) for r in rows]
+    return {(a, b, x) if a < b else (b, a, -x) for a, b, x in both}
+
+
+def test_collapsed_votes_have_no_columns_and_other_votes_do_not_join_them() -> None:
+    c = _rich()
+    plain = c.without_columns()
+    assert plain.columns.names == []
+    assert c.collapse() == plain.collapse()
+    with pytest.raises(DataError, match=r"'category'.*without_columns"):
+        concat([c, plain])
+    renamed = Comparisons("q", None, ["a"], ["b"], covariates={"lists": [1], "length": [2]})
+    other = Comparisons("q", None, ["a"], ["b"], covariates={"length": [1], "lists": [2]})
+    with pytest.raises(DataError, match="different orders"):
+        concat([renamed, other])
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ({"time": [1.0]}, "time column has shape"),
+        ({"category": ["en"]}, "category column has 1 rows"),
+        ({"covariates": {"length": [1, float("nan")]}}, "covariate length in row 1"),
+        ({"n_both_bad": [1, -1]}, "n_both_bad in row 1 must be >= 0"),
+    ],
+)
+def test_a_bad_column_is_named(columns: dict[str, Any], message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        Comparisons("q", None, ["a", "b"], ["b", "c"], **columns)
+
+
+def test_an_unknown_category_and_bad_rows_are_named() -> None:
+    c = _rich()
+    with pytest.raises(DataError, match=r"no category 'fr'\. Categories: .*de"):
+        c.select_category("fr")
+    for rows in ([1, 0], [0, 4], [-1], np.zeros(3, dtype=bool)):
+        with pytest.raises(DataError, match=r"increase|mask"):
+            c.select_rows(rows)

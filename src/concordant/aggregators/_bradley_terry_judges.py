@@ -104,9 +104,8 @@ def _of_experts(rows: Comparisons, experts: list[str], unknown_experts: str) -> 
     check_known(rows, codes, "BradleyTerry", unknown_experts)
     new = np.array([codes.get(e, -1) for e in rows.experts], dtype=np.int32)
     expert = new[rows.row_expert]
-    kept = np.flatnonzero(expert >= 0)
-    counts = (rows.left[kept], rows.right[kept], rows.n_left[kept], rows.n_right[kept], rows.n_ties[kept])
-    return Comparisons.from_codes(rows.slots, Texts(experts), expert[kept], *counts, sided=rows.sided)
+    kept = rows.select_rows(expert >= 0)
+    return kept.with_experts(Texts(experts), expert[expert >= 0])
 
 
 def columns(outcomes: ComparisonOutcomes) -> Outcomes:

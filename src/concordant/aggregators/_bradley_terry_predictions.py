@@ -71,8 +71,7 @@ def pairwise(model: BradleyTerry, votes: Votes) -> Comparisons:
         return votes.comparisons("binary", ties=ties, missing="unknown")
     if ties or not votes.n_ties.any():
         return votes
-    counts = votes.left, votes.right, votes.n_left, votes.n_right, np.zeros(votes.n_rows)
-    return Comparisons.from_codes(votes.slots, votes.experts, votes.expert, *counts, sided=votes.sided)
+    return votes.with_counts(votes.n_left, votes.n_right, np.zeros(votes.n_rows))
 
 
 def working_responses(model: BradleyTerry, votes: Votes, by: str) -> WorkingResponses:

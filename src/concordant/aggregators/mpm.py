@@ -558,8 +558,7 @@ class MPM(ModelPredictions):
             raise KindError(
                 "MPM counts differences of ranks, not outcomes, in lists: there are no residuals. Give comparisons."
             )
-        counts = votes.left, votes.right, votes.n_left, votes.n_right, np.zeros(votes.n_rows)
-        return Comparisons.from_codes(votes.slots, votes.experts, votes.expert, *counts, sided=votes.sided)
+        return votes.with_counts(votes.n_left, votes.n_right, np.zeros(votes.n_rows))
 
     def _solve(self, counts: NetCounts, groups: _AdherenceGroups) -> _ScoreEstimate:
         """Return the scores of every instance."""

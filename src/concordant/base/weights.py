@@ -92,9 +92,7 @@ def usable_weights(votes: Votes, owner: str, *, relative: bool) -> Votes:
             )
     if isinstance(votes, Preferences):
         return votes.with_list_weights(scaled[0])
-    return Comparisons.from_codes(
-        votes.slots, votes.experts, votes.expert, votes.left, votes.right, *scaled, sided=votes.sided
-    )
+    return votes.with_counts(scaled[0], scaled[1], scaled[2])
 
 
 def _divided(weights: Floats, smallest: float, largest: float, whose: str) -> Floats:

@@ -23,6 +23,7 @@ from concordant.data.container import (
     same,
 )
 from concordant.data.index import Slots, Texts, as_ids, code_experts, code_slots, freeze, join_experts
+from concordant.data.vote_columns import NO_COLUMNS, VoteColumns
 from concordant.errors import DataError, listing, quote
 from concordant.kernels import lists
 
@@ -53,12 +54,25 @@ class Comparisons(ExpertContainer):
         Whether left and right are the order shown. False puts the two in code order.
     weight : sequence of float, optional
         Multiplies the row's counts.
+    time : sequence of float, optional
+        When each vote was given, in any unit.
+    category : sequence of ids, optional
+        What each vote was about, such as a language; None for a vote without a category.
+    covariates : mapping, optional
+        From the name of a covariate to its values, one for each row: left minus right of what differs between the
+        sides, such as their lengths.
+    n_both_bad : sequence of float, optional
+        Outcomes in which both sides were bad, where they are kept apart from ties. No method counts them.
 
     Examples
     --------
     >>> c = Comparisons("arena", None, ["a", "b"], ["b", "c"], [3, 1], [1, 0], [0, 2])
     >>> c
     Comparisons: 1 instance, 3 items, 2 rows with 7 outcomes (2 ties)
+    >>> c = Comparisons("arena", None, ["b", "b"], ["a", "c"], covariates={"length": [120, -30]}, category=["en", "de"])
+    >>> c
+    Comparisons: 1 instance, 3 items, 2 rows with 2 outcomes (0 ties)
+      columns: category, length
     """
 
     expert: Codes | None
@@ -67,6 +81,7 @@ class Comparisons(ExpertContainer):
     n_left: Floats
     n_right: Floats
     n_ties: Floats
+    columns: VoteColumns
     sided: bool
 
     def __init__(
@@ -83,6 +98,10 @@ class Comparisons(ExpertContainer):
         experts: Iterable[Any] | None = None,
         sided: bool = True,
         weight: Any = None,
+        time: Any = None,
+        category: Iterable[Any] | None = None,
+        covariates: Mapping[str, Any] | None = None,
+        n_both_bad: Any = None,
     ) -> None:
         left_ids, right_ids = as_ids(left, "left item"), as_ids(right, "right item")
         n = len(left_ids)
@@ -94,16 +113,20 @@ class Comparisons(ExpertContainer):
                 "the id columns differ in length: "
                 f"{len(instance_ids)} instances, {n} left, {len(right_ids)} right{named}."
             )
-        if n_left is n_right is n_ties is None:
+        if n_left is n_right is n_ties is n_both_bad is None:
             n_left = np.ones(n)
         counts = [
             np.zeros(n) if c is None else _counts(c, what, n)
             for c, what in ((n_left, "n_left"), (n_right, "n_right"), (n_ties, "n_ties"))
         ]
+        columns = VoteColumns.of(
+            n, as_values, _counts, time=time, category=category, covariates=covariates, n_both_bad=n_both_bad
+        )
         if weight is not None:
             w = _counts(weight, "weight", n)
             with np.errstate(over="ignore"):
                 counts = [_counts(c * w, "weight times the count", n) for c in counts]
+                columns = columns.scaled(w)
         for row, (a, b) in enumerate(zip(left_ids, right_ids, strict=True)):
             if a == b:
                 raise DataError(
@@ -120,19 +143,12 @@ class Comparisons(ExpertContainer):
         rows = np.argsort(slots.instance[slot[::2]], kind="stable") if n else np.zeros(0, np.int64)
         left_slot, right_slot = slot[::2][rows], slot[1::2][rows]
         n_left, n_right, n_ties = (c[rows] for c in counts)
+        columns = columns.take(rows)
         if not sided:
+            columns = columns.flipped(left_slot > right_slot)
             left_slot, right_slot, n_left, n_right = _in_code_order(left_slot, right_slot, n_left, n_right)
-        self._set(
-            slots,
-            vocabulary,
-            None if codes is None else codes[rows],
-            left_slot,
-            right_slot,
-            n_left,
-            n_right,
-            n_ties,
-            sided,
-        )
+        expert_code = None if codes is None else codes[rows]
+        self._set(slots, vocabulary, expert_code, left_slot, right_slot, n_left, n_right, n_ties, columns, sided)
 
     @classmethod
     def from_codes(
@@ -147,10 +163,11 @@ class Comparisons(ExpertContainer):
         n_ties: Floats,
         *,
         sided: bool,
+        columns: VoteColumns = NO_COLUMNS,
     ) -> Self:
         """Return comparisons over ready-made codes, rows ordered by instance. Nothing is copied or checked."""
         out = cls.__new__(cls)
-        out._set(slots, experts, expert, left, right, n_left, n_right, n_ties, sided)
+        out._set(slots, experts, expert, left, right, n_left, n_right, n_ties, columns, sided)
         return out
 
     def _set(
@@ -163,6 +180,7 @@ class Comparisons(ExpertContainer):
         n_left: Floats,
         n_right: Floats,
         n_ties: Floats,
+        columns: VoteColumns,
         sided: bool,
     ) -> None:
         self.__dict__.update(
@@ -174,8 +192,87 @@ class Comparisons(ExpertContainer):
             n_left=freeze(n_left),
             n_right=freeze(n_right),
             n_ties=freeze(n_ties),
+            columns=columns.frozen(),
             sided=sided,
         )
+
+    def _like(self, **changed: Any) -> Self:
+        """Return comparisons with some of the arguments of `from_codes` changed."""
+        names = ("slots", "experts", "expert", "left", "right", "n_left", "n_right", "n_ties", "columns", "sided")
+        return self.from_codes(**{name: getattr(self, name) for name in names} | changed)
+
+    def with_counts(self, n_left: Floats, n_right: Floats, n_ties: Floats) -> Self:
+        """Return the same rows with other counts. Nothing is copied or checked."""
+        return self._like(n_left=n_left, n_right=n_right, n_ties=n_ties)
+
+    def with_experts(self, experts: Texts, expert: Codes) -> Self:
+        """Return the same rows with other experts. Nothing is copied or checked."""
+        return self._like(experts=experts, expert=expert)
+
+    def without_columns(self) -> Self:
+        """Return the comparisons without time, category, covariates and counts of both bad."""
+        return self._like(columns=NO_COLUMNS)
+
+    @property
+    def time(self) -> Floats | None:
+        """When each row's votes were given, or None."""
+        return self.columns.time
+
+    @property
+    def categories(self) -> Texts:
+        """The categories of the rows, as first seen; empty where rows have none."""
+        return self.columns.categories
+
+    @property
+    def covariates(self) -> Floats:
+        """Left minus right of each covariate, one row for each row of counts."""
+        known = self.columns.covariates
+        return np.zeros((self.n_rows, 0)) if known is None else known
+
+    @property
+    def covariate_names(self) -> Texts:
+        """The names of the covariates."""
+        return self.columns.covariate_names
+
+    def select_rows(self, rows: Any) -> Self:
+        """Return the comparisons of some rows; all items and experts stay known.
+
+        Parameters
+        ----------
+        rows : bool[n_rows] or sequence of int
+            A mask, or increasing row numbers.
+
+        Examples
+        --------
+        >>> c = Comparisons("arena", None, ["a", "b"], ["b", "c"], time=[1, 2])
+        >>> c.select_rows(c.time > 1).n_rows
+        1
+        """
+        index = np.asarray(rows)
+        if index.dtype == np.bool_:
+            if index.shape != (self.n_rows,):
+                raise DataError(f"the mask has shape {index.shape}, the comparisons have {self.n_rows} rows.")
+            index = np.flatnonzero(index)
+        index = index.astype(np.int64)
+        inside = not len(index) or (index[0] >= 0 and index[-1] < self.n_rows)
+        if index.ndim != 1 or not inside or (np.diff(index) < 0).any():
+            raise DataError(f"row numbers must increase from 0 to less than {self.n_rows}.")
+        return self._rows(index, self.slots)
+
+    def select_category(self, category: Any) -> Self:
+        """Return the comparisons of one category; all items and experts stay known.
+
+        Examples
+        --------
+        >>> c = Comparisons("arena", None, ["a", "b"], ["b", "c"], category=["en", "de"])
+        >>> c.select_category("de").n_rows
+        1
+        """
+        code = self.categories.codes.get(str(category))
+        if code is None or self.columns.category is None:
+            known = listing(self.categories.tolist(), 20) if len(self.categories) else "none"
+            raise DataError(f"no category {quote(category)}. Categories: {known}.")
+        return self.select_rows(self.columns.category == code)
 
     @property
     def n_rows(self) -> int:
@@ -198,7 +295,7 @@ class Comparisons(ExpertContainer):
         return freeze(np.searchsorted(self.slots.instance[self.left], np.arange(len(self) + 1)).astype(np.int64))
 
     def collapse(self) -> Self:
-        """Return one row per unordered pair: sides and experts merged, counts added up.
+        """Return one row per unordered pair: sides and experts merged, counts added up, columns left out.
 
         Examples
         --------
@@ -207,17 +304,7 @@ class Comparisons(ExpertContainer):
         (1, [1.0], [1.0])
         """
         if self._is_collapsed:
-            return self.from_codes(
-                self.slots,
-                Texts(),
-                None,
-                self.left,
-                self.right,
-                self.n_left,
-                self.n_right,
-                self.n_ties,
-                sided=False,
-            )
+            return self._like(experts=Texts(), expert=None, columns=NO_COLUMNS, sided=False)
         low, high, n_low, n_high = _in_code_order(self.left, self.right, self.n_left, self.n_right)
         key = low.astype(np.int64) * max(self.n_slots, 1) + high
         pairs, which = np.unique(key, return_inverse=True)
@@ -248,34 +335,23 @@ class Comparisons(ExpertContainer):
         return bool((key[1:] > key[:-1]).all())
 
     def _rows(self, rows: Any, slots: Slots, shift: Any = 0) -> Self:
-        return self.from_codes(
-            slots,
-            self.experts,
-            None if self.expert is None else self.expert[rows],
-            (self.left[rows] + shift).astype(np.int32),
-            (self.right[rows] + shift).astype(np.int32),
-            self.n_left[rows],
-            self.n_right[rows],
-            self.n_ties[rows],
-            sided=self.sided,
+        return self._like(
+            slots=slots,
+            expert=None if self.expert is None else self.expert[rows],
+            left=(self.left[rows] + shift).astype(np.int32),
+            right=(self.right[rows] + shift).astype(np.int32),
+            n_left=self.n_left[rows],
+            n_right=self.n_right[rows],
+            n_ties=self.n_ties[rows],
+            columns=self.columns.take(rows),
         )
 
     def select_experts(self, experts: Sequence[Any]) -> Self:
         """Return the comparisons made by these experts only, in this order of the vocabulary; all items stay known."""
         wanted, new = self._selected(experts)
-        expert = new[self.row_expert]
-        rows = np.flatnonzero(expert >= 0)
-        return self.from_codes(
-            self.slots,
-            wanted,
-            expert[rows],
-            self.left[rows],
-            self.right[rows],
-            self.n_left[rows],
-            self.n_right[rows],
-            self.n_ties[rows],
-            sided=self.sided,
-        )
+        rows = np.flatnonzero(new[self.row_expert] >= 0)
+        selected = self._rows(rows, self.slots)
+        return selected.with_experts(wanted, new[selected.row_expert])
 
     def scale_weights(self, factors: Mapping[Any, float]) -> Self:
         """Return the comparisons with the counts of experts multiplied by these factors; others keep theirs.
@@ -301,17 +377,8 @@ class Comparisons(ExpertContainer):
                 raise DataError(f"no expert {quote(expert)} to weigh. Experts: {known}.")
             by_expert[codes[str(expert)]] = checked_weight(factor, expert)
         each = by_expert[self.expert]
-        return self.from_codes(
-            self.slots,
-            self.experts,
-            self.expert,
-            self.left,
-            self.right,
-            self.n_left * each,
-            self.n_right * each,
-            self.n_ties * each,
-            sided=self.sided,
-        )
+        counts = {name: getattr(self, name) * each for name in ("n_left", "n_right", "n_ties")}
+        return self._like(**counts, columns=self.columns.scaled(each))
 
     def _take(self, index: Ints) -> Self:
         slots, _ = self.slots.take(index)
@@ -329,6 +396,9 @@ class Comparisons(ExpertContainer):
             self.sided == other.sided
             and self.experts == other.experts
             and all(same(getattr(self, c), getattr(other, c)) for c in columns)
+            and self.columns.names == other.columns.names
+            and self.columns.categories == other.columns.categories
+            and all(same(a, getattr(other.columns, c)) for c, a in self.columns.arrays().items())
             and self.slots == other.slots
         )
 
@@ -341,10 +411,16 @@ class Comparisons(ExpertContainer):
             counted(self.n_slots, "item"),
             f"{counted(self.n_rows, 'row')} with {total:,.10g} outcomes ({self.n_ties.sum():,.10g} ties)",
         ]
-        return describe("Comparisons", [", ".join(parts)])
+        lines = [", ".join(parts)]
+        if self.columns.names:
+            lines.append(f"columns: {', '.join(self.columns.names)}")
+        return describe("Comparisons", lines)
 
     def to_frame(self) -> pl.DataFrame:
-        """Return the rows as a Polars frame: instance, expert (when known), left, right, n_left, n_right, n_ties."""
+        """Return the rows as a Polars frame.
+
+        Its columns are instance, expert (when known), left, right, n_left, n_right, n_ties, and those of `columns`.
+        """
         columns: dict[str, Any] = {"instance": (self.instances, self.slots.instance[self.left])}
         if self.expert is not None:
             columns["expert"] = (self.experts, self.expert)
@@ -355,6 +431,11 @@ class Comparisons(ExpertContainer):
             "n_right": self.n_right,
             "n_ties": self.n_ties,
         }
+        given = self.columns.arrays()
+        columns |= {name: given[name] for name in ("n_both_bad", "time") if name in given}
+        if "category" in given:
+            columns["category"] = (self.categories, given["category"])
+        columns |= {name: self.covariates[:, j] for j, name in enumerate(self.covariate_names)}
         return frame_of(columns)
 
     @staticmethod
@@ -375,8 +456,10 @@ class Comparisons(ExpertContainer):
         if named == {True}:
             expert = np.concatenate([e[p.expert] for p, e in zip(parts, expert_of, strict=True)])
         counts = [np.concatenate([getattr(p, c) for p in parts]) for c in ("n_left", "n_right", "n_ties")]
+        columns = VoteColumns.concat([p.columns for p in parts])
         if not parts[0].sided:
             # The order of codes may be another one now.
+            columns = columns.flipped(left > right)
             left, right, counts[0], counts[1] = _in_code_order(left, right, counts[0], counts[1])
         rows = np.argsort(slots.instance[left], kind="stable")
         return Comparisons.from_codes(
@@ -389,6 +472,7 @@ class Comparisons(ExpertContainer):
             counts[1][rows],
             counts[2][rows],
             sided=parts[0].sided,
+            columns=columns.take(rows),
         )
 
 

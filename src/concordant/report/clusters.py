@@ -156,17 +156,7 @@ def _one_opinion(
         decided = votes.n_left + votes.n_right
         p = 1.0 / (1.0 + np.exp(score[votes.right] - score[votes.left]))
         won = rng.binomial(np.floor(decided).astype(np.int64), p) + (decided % 1.0) * p
-        return Comparisons.from_codes(
-            votes.slots,
-            votes.experts,
-            votes.expert,
-            votes.left,
-            votes.right,
-            won,
-            decided - won,
-            votes.n_ties,
-            sided=votes.sided,
-        )
+        return votes.with_counts(won, decided - won, votes.n_ties)
     key = score[votes.slot] + rng.gumbel(size=votes.n_rows)
     value = np.empty(votes.n_rows)
     value[order_lists(-key, votes.list_offsets)] = votes.value[order_lists(-votes.strengths(), votes.list_offsets)]
