@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hashlib import blake2b
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,7 +52,8 @@ def log_multinomials(*counts: Floats) -> float | None:
 def data_digest(votes: Preferences | Comparisons) -> str:
     """Return a digest of a container: ids and rows in their order, and what lists say about items they leave out.
 
-    Cost O(R) for R rows, at some GB/s.
+    Columns are told apart by their checksums (CRC-32), at 8 GB/s: it tells data from other data by accident, not by
+    intent.
     """
     out = blake2b(digest_size=16)
     texts = [votes.instances, votes.items, votes.experts]
@@ -61,10 +63,12 @@ def data_digest(votes: Preferences | Comparisons) -> str:
         arrays += [np.asarray(votes.below())]
     else:
         arrays += [votes.left, votes.right, votes.n_left, votes.n_right, votes.n_ties, votes.row_expert]
+        arrays += votes.columns.arrays().values()
+        texts += [votes.categories, votes.covariate_names]
     for text in texts:
         out.update("\0".join(text.tolist()).encode("utf-8", "surrogatepass"))
         out.update(b"\1")
     for array in arrays:
-        out.update(str((array.dtype, array.shape)).encode())
-        out.update(np.ascontiguousarray(array).data)
+        checksum = crc32(np.ascontiguousarray(array).data)
+        out.update(str((array.dtype, array.shape, checksum)).encode())
     return out.hexdigest()
