@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -23,6 +24,8 @@ _SIGNALLED = (130, 143)
 
 def main() -> None:
     """Run the command line on `sys.argv`."""
+    # Imports make many objects and no garbage: looking for it every 700 objects costs a tenth of the start.
+    gc.set_threshold(50_000)
     open_closed_streams()
     for stream in (sys.stdout, sys.stderr):
         # An id the terminal's encoding does not know is shown escaped, it does not end the program.
