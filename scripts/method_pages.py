@@ -34,7 +34,7 @@ METRIC_PAGE = DOCS / "metrics.md"
 FORMAT_PAGE = DOCS / "formats.md"
 # A family that shares at least this many parameters describes them once.
 SHARED = 10
-TAGS = ("supervised", "per_instance", "weights", "ties", "uncertainty", "stochastic", "faithful")
+TAGS = ("supervised", "per_instance", "weights", "ties", "uncertainty", "stochastic", "faithful", "row_order")
 KINDS = {"rank": "ranks", "score": "scores", "rating": "ratings", "comparisons": "comparisons"}
 
 

@@ -49,8 +49,13 @@ def cases(what: str, key: str) -> list[Any]:
 @pytest.mark.golden
 @pytest.mark.parametrize(("method", "tolerance", "case"), cases("method", "scores"))
 def test_a_method_gives_the_scores_of_its_golden_case(method: str, tolerance: float, case: dict[str, Any]) -> None:
-    lists, params = case["input"]["lists"], case["input"].get("params", {})
-    found = cc.aggregate(cc.from_lists(lists, weights=case["input"].get("weights")), method, **params)
+    given, params = case["input"], case["input"].get("params", {})
+    votes: cc.Preferences | cc.Comparisons
+    if "comparisons" in given:
+        votes = cc.Comparisons("q", None, *zip(*given["comparisons"], strict=True))
+    else:
+        votes = cc.from_lists(given["lists"], weights=given.get("weights"))
+    found = cc.aggregate(votes, method, **params)
     scores = dict(zip(found.items.tolist(), found.score.tolist(), strict=True))
     assert scores == pytest.approx(case["expected"]["scores"], rel=0, abs=tolerance)
 

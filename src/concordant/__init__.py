@@ -58,7 +58,7 @@ _WHERE = {
     "learning.streaming": ("aggregate_blocks",),
     "learning.checkpoints": ("checkpoint",),
     "execution": ("threads",),
-    "selection": ("GridSearch", "RandomSearch", "cross_validate", "nested", "scorer", "selection"),
+    "selection": ("GridSearch", "RandomSearch", "cross_validate", "evaluate_votes", "nested", "scorer", "selection"),
     "features.expert_features": ("expert_features",),
     "ranking.partitions": ("partitions",),
     "ranking.base": ("Ranker",),

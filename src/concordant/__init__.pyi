@@ -23,6 +23,7 @@ from concordant.aggregators.elections import Approval as Approval
 from concordant.aggregators.elections import Bucklin as Bucklin
 from concordant.aggregators.elections import Coombs as Coombs
 from concordant.aggregators.elections import Plurality as Plurality
+from concordant.aggregators.elo import Elo as Elo
 from concordant.aggregators.fusion import DBSF as DBSF
 from concordant.aggregators.fusion import ISR as ISR
 from concordant.aggregators.fusion import RBC as RBC
@@ -133,5 +134,6 @@ from concordant.report import plots as plots
 from concordant.selection import GridSearch as GridSearch
 from concordant.selection import RandomSearch as RandomSearch
 from concordant.selection import cross_validate as cross_validate
+from concordant.selection import evaluate_votes as evaluate_votes
 from concordant.selection import nested as nested
 from concordant.selection import scorer as scorer

@@ -19,6 +19,7 @@ METHODS = {
     "cps": "concordant.aggregators.cps:CPS",
     "crf": "concordant.aggregators.crf:CRF",
     "dbsf": "concordant.aggregators.fusion:DBSF",
+    "elo": "concordant.aggregators.elo:Elo",
     "extended-mallows": "concordant.aggregators.mallows:ExtendedMallows",
     "irv": "concordant.aggregators.elections:IRV",
     "isr": "concordant.aggregators.fusion:ISR",

@@ -149,7 +149,7 @@ class ExplainedLikelihood(ModelPredictions):
         """
         if by not in (None, "expert", "opponent"):
             raise ParameterError.invalid("by", "explain", "'expert', 'opponent' or None", by)
-        votes = self._checked(preferences)
+        votes = self._weighed(self._checked(preferences))
         nameless = isinstance(votes, Comparisons) and votes.expert is None
         if by == "expert" and nameless:
             raise DataError("explain(by='expert') needs comparisons that name experts. Use by='opponent'.")

@@ -231,6 +231,29 @@ class ModelPredictions(Aggregator):
             raise DataError("an item is called 'item', as the column of names. Rename it.")
         return pl.DataFrame({"item": items} | columns, schema_overrides=dict.fromkeys(items, pl.Float64))
 
+    def predict_votes(self, votes: Comparisons, *, consensus: Consensus | None = None) -> Floats:
+        """Return, for each row of comparisons, the probabilities that left wins, that nobody wins, and that right wins.
+
+        The side that the row shows, its covariates and its expert count as far as the model knows them; an expert that
+        it does not know is one of adherence (reliability) 1.
+
+        Examples
+        --------
+        >>> import concordant as cc
+        >>> votes = cc.Comparisons("pudding", None, ["a"], ["b"], [6], [1])
+        >>> model = cc.BradleyTerry(prior=0)
+        >>> board = model.fit_predict(votes)
+        >>> model.predict_votes(cc.Comparisons("pudding", None, ["b"], ["a"])).round(3).tolist()
+        [[0.143, 0.0, 0.857]]
+        """
+        if not isinstance(votes, Comparisons):
+            raise KindError(f"predict_votes takes Comparisons. Got {type(votes).__name__}.")
+        board = self._board(consensus)
+        # Rows without an outcome are predicted too.
+        once = votes.with_counts(np.ones(votes.n_rows), np.zeros(votes.n_rows), np.zeros(votes.n_rows))
+        rows = self._outcome_rows(once, board)
+        return np.stack(self._row_law(rows, board, once, unknown_experts="ignore"), axis=1)
+
     # Rankings.
 
     def ranking_probability(
@@ -548,19 +571,28 @@ class ModelPredictions(Aggregator):
             left, right, found.n_left[held], found.n_right[held], found.n_ties[held], expert, found.sided
         )
 
-    def _row_law(self, rows: OutcomeRows, board: Consensus, votes: Votes) -> PairLaw:
-        """Return the law of every row, for the expert and the side of the row."""
+    def _row_law(self, rows: OutcomeRows, board: Consensus, votes: Votes, unknown_experts: str = "error") -> PairLaw:
+        """Return the law of every row, for the expert and the side of the row.
+
+        With `unknown_experts="ignore"` experts that the model does not know have adherence 1.
+        """
         experts = None
+        side = np.full(len(rows.left), 1.0 if rows.sided else 0.0)
         if rows.expert is not None and "adherence_" in self.__dict__:
             code = {name: k for k, name in enumerate(self.experts_)}
             number = np.array([code.get(name, -1) for name in votes.experts], dtype=np.int64)
             unknown = [votes.experts[e] for e in np.unique(rows.expert).tolist() if number[e] < 0]
+            if unknown and unknown_experts == "ignore":
+                new = number[rows.expert] < 0
+                known = self._pair_law(board, rows.left, rows.right, side, np.maximum(number[rows.expert], 0))
+                usual = self._pair_law(board, rows.left, rows.right, side, None)
+                win, tie, loss = (np.where(new, u, k) for u, k in zip(usual, known, strict=True))
+                return win, tie, loss
             if unknown:
                 raise DataError(
                     f"experts {listing(unknown, 5)} were not there in fit. Leave them out: votes.drop_experts([...])."
                 )
             experts = number[rows.expert]
-        side = np.full(len(rows.left), 1.0 if rows.sided else 0.0)
         return self._pair_law(board, rows.left, rows.right, side, experts)
 
     def _counted(self, rows: OutcomeRows, board: Consensus, law: PairLaw, *, by_side: bool = False) -> _PairTable:

@@ -28,7 +28,19 @@ from concordant.aggregators._pairwise_outcomes import ComparisonOutcomes, ListOu
 from concordant.arrays import Bools, Floats, Ints
 from concordant.base.contract import Tags, Votes
 from concordant.base.limits import check_limits
-from concordant.base.params import IN_DATA_UNITS, INTERVALS, Constraint, Within, boolean, integer, number, one_of
+from concordant.base.params import (
+    IN_DATA_UNITS,
+    INTERVALS,
+    Constraint,
+    Within,
+    boolean,
+    duration,
+    integer,
+    length_of_time,
+    number,
+    one_of,
+    optional,
+)
 from concordant.base.registry import register_method
 from concordant.data.comparisons import Comparisons
 from concordant.data.consensus import Consensus
@@ -116,6 +128,10 @@ class BradleyTerry(ExplainedLikelihood):
         for the top of partial lists by few experts; its scores and intervals are shrunk (docs/uncertainty.md).
     side_effect : bool
         Whether to learn the advantage of the left side (`side_`), for comparisons with known sides.
+    half_life : float, text or None
+        The age at which a vote counts half: a vote of age t counts 2^(−t / half_life). Ages are measured from the
+        latest vote of the instance, in the unit of the times (seconds where dates were read); a text such as "30d" has
+        its unit. None counts all votes alike. Intervals that are not clustered by expert are then a little too wide.
     anchor : id or None
         The item whose score is 0; None puts the mean of an instance's scores there.
     optimizer : {"newton", "gd"}
@@ -239,6 +255,7 @@ class BradleyTerry(ExplainedLikelihood):
             lambda v: v in ("auto", "published") if isinstance(v, str) else number(least=0).test(v),
         ),
         "side_effect": boolean(),
+        "half_life": optional(length_of_time()),
         "anchor": ANCHOR,
         "optimizer": one_of("newton", "gd"),
         "learning_rate": number(above=0),
@@ -269,6 +286,7 @@ class BradleyTerry(ExplainedLikelihood):
         reliability: bool = False,
         prior: str | float = "auto",
         side_effect: bool = False,
+        half_life: float | str | None = None,
         anchor: str | None = None,
         optimizer: str = "newton",
         learning_rate: float = 3.5e-4,
@@ -286,6 +304,7 @@ class BradleyTerry(ExplainedLikelihood):
         self.reliability = reliability
         self.prior = prior
         self.side_effect = side_effect
+        self.half_life = half_life
         self.anchor = anchor
         self.optimizer = optimizer
         self.learning_rate = learning_rate
@@ -388,7 +407,17 @@ class BradleyTerry(ExplainedLikelihood):
         The expert matters where experts are judged, clustered or resampled; the side where its effect is learned.
         """
         by_expert = self.reliability or (has_experts and self._interval_kind(has_experts) in ("sandwich", "bootstrap"))
-        return not by_expert and not self.side_effect
+        return not by_expert and not self.side_effect and self.half_life is None
+
+    def _weighed(self, votes: Votes) -> Votes:
+        if self.half_life is None:
+            return votes
+        if isinstance(votes, Preferences):
+            raise KindError(
+                "BradleyTerry(half_life=...) weighs comparisons by their times, and lists have none. Leave half_life "
+                "out."
+            )
+        return votes.discount(duration(self.half_life))
 
     def _shared_parameters(self) -> Shared:
         """Return the shared parameters, as the kernels take them."""
@@ -565,6 +594,8 @@ class BradleyTerry(ExplainedLikelihood):
     # Fit of shared parameters.
 
     def _blocks_obstacle(self) -> str:
+        if self.half_life is not None:
+            return "BradleyTerry(half_life=...) weighs votes by their age and needs all votes in memory."
         if not self.reliability:
             return ""
         return "BradleyTerry(reliability=True) learns whom to believe from all instances at once, not from blocks."

@@ -660,7 +660,7 @@ def order_of_experts_is_irrelevant(method: Aggregator) -> None:
         _agree(_answer(method, turned), _usual(method, example)[1], f"{example.kind} data, experts in reverse order")
 
 
-@_check("not stochastic", lambda tags: not tags.stochastic)
+@_check("neither stochastic nor row_order", lambda tags: not tags.stochastic and not tags.row_order)
 def order_of_rows_is_irrelevant(method: Aggregator) -> None:
     """Require that scores and ranks do not depend on the order of rows, items and instances."""
     for example in examples(method.tags):
@@ -786,7 +786,10 @@ def unanimous_pairs_are_kept(method: Aggregator) -> None:
                     _require(rank[a] < rank[b], f"{kind} data: all of {profile} put {a!r} above {b!r}, ranks {rank}.")
 
 
-@_check("weights and not supervised", lambda tags: tags.weights and not tags.supervised)
+@_check(
+    "weights, and neither supervised nor row_order",
+    lambda tags: tags.weights and not tags.supervised and not tags.row_order,
+)
 def weight_two_is_twice(method: Aggregator) -> None:
     """Require that an expert of weight 2 counts as two experts who agree."""
     for example in examples(method.tags):
@@ -835,7 +838,9 @@ def extreme_weights_are_scaled_or_refused(method: Aggregator) -> None:
             _require(same, f"{where}: another order than with weights of usual size")
 
 
-@_check("ties and not stochastic", lambda tags: tags.ties and not tags.stochastic)
+@_check(
+    "ties, and neither stochastic nor row_order", lambda tags: tags.ties and not tags.stochastic and not tags.row_order
+)
 def equal_items_tie(method: Aggregator) -> None:
     """Require that two items share a rank if every expert ties them and treats them alike against the other items."""
     for example in examples(method.tags):
@@ -852,7 +857,10 @@ def equal_items_tie(method: Aggregator) -> None:
             _require(rank["b"] == rank["twin"], f"{example.kind} data: instance {q!r}: ranks {rank}.")
 
 
-@_check("not stochastic or supervised", lambda tags: not tags.stochastic and not tags.supervised)
+@_check(
+    "neither stochastic, supervised nor row_order",
+    lambda tags: not (tags.stochastic or tags.supervised or tags.row_order),
+)
 def swapped_items_tie(method: Aggregator) -> None:
     """Require that two items share a rank when the preferences are the same with the two swapped."""
     for kind in sorted(method.tags.accepts):

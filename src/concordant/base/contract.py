@@ -102,6 +102,8 @@ class Tags:
         Whether only the counts of pairs matter in comparisons, not who compared (see `counts_suffice`).
     blocks : bool
         Whether `fit` also learns from blocks of instances that do not fit in memory (see `learns_from_blocks`).
+    row_order : bool
+        Whether scores depend on the order of the rows, as those of online methods do.
     cost : str
         The cost for an instance of M items, K experts and R rows.
     """
@@ -116,6 +118,7 @@ class Tags:
     faithful: bool = True
     counts: bool = False
     blocks: bool = False
+    row_order: bool = False
     cost: str = "O(R)"
 
 
@@ -355,7 +358,7 @@ class Aggregator:
         if isinstance(preferences, Blocks):
             self._accepted(preferences)
             return Consensus.concat(list(consensus_of_blocks(preferences.shards, self)))
-        votes = self._checked(preferences)
+        votes = self._weighed(self._checked(preferences))
         if self._missing_is_unknown:
             self._note_missing(votes)
         self._warn_of_shift(votes)
@@ -740,7 +743,11 @@ class Aggregator:
         if isinstance(preferences, Blocks):
             self._check_kind(preferences.kind)
             return preferences
-        return self._checked(preferences)
+        return self._weighed(self._checked(preferences))
+
+    def _weighed(self, votes: Votes) -> Votes:
+        """Return checked votes with the weights that the method gives them itself, as by their age; by default none."""
+        return votes
 
     def _checked(self, preferences: Votes) -> Votes:
         """Return the container after checking the parameters and that the method works on it.

@@ -147,6 +147,34 @@ def mapping(what: str) -> Constraint:
     )
 
 
+_UNITS_OF_TIME = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0, "w": 604_800.0}
+
+
+def duration(value: Any) -> float:
+    """Return a length of time as a number: as given, or in seconds for a text such as "90s", "12h", "30d" or "2w".
+
+    >>> duration(5), duration("12h")
+    (5.0, 43200.0)
+    """
+    if isinstance(value, str):
+        return float(value[:-1]) * _UNITS_OF_TIME[value[-1]]
+    return float(value)
+
+
+def _is_duration(value: Any) -> bool:
+    if not isinstance(value, str):
+        return number(above=0).test(value)
+    try:
+        return 0 < duration(value) < np.inf
+    except (ValueError, KeyError, IndexError):
+        return False
+
+
+def length_of_time() -> Constraint:
+    """Return the constraint of a length of time: a number in the unit of the times, or a text with its unit."""
+    return Constraint("a number > 0 or a text such as '90s', '45m', '12h', '30d' or '2w'", _is_duration)
+
+
 def metric_name() -> Constraint:
     """Return the constraint for the name of a metric."""
     return Constraint(

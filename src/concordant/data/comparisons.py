@@ -24,7 +24,7 @@ from concordant.data.container import (
 )
 from concordant.data.index import Slots, Texts, as_ids, code_experts, code_slots, freeze, join_experts
 from concordant.data.vote_columns import NO_COLUMNS, VoteColumns
-from concordant.errors import DataError, listing, quote
+from concordant.errors import DataError, ParameterError, listing, quote
 from concordant.kernels import lists
 
 if TYPE_CHECKING:
@@ -379,6 +379,29 @@ class Comparisons(ExpertContainer):
         each = by_expert[self.expert]
         counts = {name: getattr(self, name) * each for name in ("n_left", "n_right", "n_ties")}
         return self._like(**counts, columns=self.columns.scaled(each))
+
+    def discount(self, half_life: float) -> Self:
+        """Return the comparisons with counts halved for every `half_life` by which a row is older than the latest.
+
+        The latest row of each instance keeps its counts. `half_life` is in the unit of the times: seconds where dates
+        were read.
+
+        Examples
+        --------
+        >>> c = Comparisons("arena", None, ["a", "b", "a"], ["b", "c", "c"], time=[0, 20, 30])
+        >>> c.discount(10).n_left.tolist()
+        [0.125, 0.5, 1.0]
+        """
+        if self.time is None:
+            raise DataError("the comparisons have no times, so that no row is older. Read them with time='COLUMN'.")
+        if not half_life > 0:
+            raise ParameterError.invalid("half_life", "discount", "a number > 0", half_life)
+        latest = np.full(len(self), -np.inf)
+        instance = self.slots.instance[self.left]
+        np.maximum.at(latest, instance, self.time)
+        factor = np.exp2((self.time - latest[instance]) / half_life)
+        counts = {name: getattr(self, name) * factor for name in ("n_left", "n_right", "n_ties")}
+        return self._like(**counts, columns=self.columns.scaled(factor))
 
     def _take(self, index: Ints) -> Self:
         slots, _ = self.slots.take(index)

@@ -56,6 +56,7 @@ from concordant.metrics.significance import (
     paired_t_test,
     wilcoxon_signed_rank,
 )
+from concordant.metrics.vote_losses import VoteComparison, VoteEvaluation
 
 __all__ = [
     # metrics of a ranking
@@ -107,4 +108,7 @@ __all__ = [
     "fisher_randomization",
     "paired_t_test",
     "wilcoxon_signed_rank",
+    # predicted votes
+    "VoteComparison",
+    "VoteEvaluation",
 ]

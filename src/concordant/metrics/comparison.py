@@ -11,7 +11,7 @@ import re
 import string
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast, overload
 
 import numpy as np
 
@@ -29,6 +29,7 @@ from concordant.metrics.significance import (
     paired_t_test,
     wilcoxon_signed_rank,
 )
+from concordant.metrics.vote_losses import VoteComparison, VoteEvaluation, compare_votes
 
 if TYPE_CHECKING:
     import polars as pl
@@ -307,8 +308,44 @@ class Comparison:
         return [title, *_aligned(rows)]
 
 
+@overload
+def compare(
+    methods: Mapping[str, VoteEvaluation],
+    labels: Labels | None = ...,
+    metrics: MetricLike | Iterable[MetricLike] | None = ...,
+    *,
+    baseline: str | None = ...,
+    all_pairs: bool = ...,
+    convention: str = ...,
+    rel: float | None = ...,
+    skip_empty: bool = ...,
+    instances: Iterable[Any] | None = ...,
+    tests: Sequence[str] = ...,
+    correction: str = ...,
+    alpha: float = ...,
+    n_resamples: int = ...,
+    random_state: int | None = ...,
+) -> VoteComparison: ...
+@overload
 def compare(
     methods: Mapping[str, Evaluable] | Preferences | Blocks,
+    labels: Labels | None = ...,
+    metrics: MetricLike | Iterable[MetricLike] | None = ...,
+    *,
+    baseline: str | None = ...,
+    all_pairs: bool = ...,
+    convention: str = ...,
+    rel: float | None = ...,
+    skip_empty: bool = ...,
+    instances: Iterable[Any] | None = ...,
+    tests: Sequence[str] = ...,
+    correction: str = ...,
+    alpha: float = ...,
+    n_resamples: int = ...,
+    random_state: int | None = ...,
+) -> Comparison: ...
+def compare(
+    methods: Mapping[str, Evaluable] | Mapping[str, VoteEvaluation] | Preferences | Blocks,
     labels: Labels | None = None,
     metrics: MetricLike | Iterable[MetricLike] | None = None,
     *,
@@ -323,7 +360,7 @@ def compare(
     alpha: float = 0.05,
     n_resamples: int = 10_000,
     random_state: int | None = 0,
-) -> Comparison:
+) -> Comparison | VoteComparison:
     """Compare methods by their mean metrics, with paired tests against a baseline or of all pairs.
 
     Parameters
@@ -331,7 +368,8 @@ def compare(
     methods : mapping from name to Consensus, Preferences, Blocks or Evaluation; or Preferences, or Blocks
         The methods to compare. Preferences, in memory or in blocks, compare the lists of every expert, such as the runs
         of several systems; experts without a list are left out with a warning. In a mapping, preferences of one expert
-        have the name given there, those of several experts the names of the experts.
+        have the name given there, those of several experts the names of the experts. Or a mapping from name to the
+        `VoteEvaluation` that `cross_validate` returns for votes: models are compared by the votes they predict.
     labels : Labels, optional
         The ground truth; not needed when all are evaluations.
     metrics : str, Metric, or a list of them, optional
@@ -357,7 +395,8 @@ def compare(
     Returns
     -------
     Comparison
-        Prints as a table; `.to_markdown()`, `.to_latex()`, `.to_frame()`.
+        Prints as a table; `.to_markdown()`, `.to_latex()`, `.to_frame()`. Of votes a `VoteComparison`: means and
+        paired differences to the baseline, with standard errors clustered by expert.
 
     Notes
     -----
@@ -383,9 +422,10 @@ def compare(
     """
     if isinstance(methods, Mapping) and not methods:
         raise ParameterError("there is no method to compare.")
-    evaluations: dict[str, Evaluation] = evaluate_each(
-        methods, labels, metrics, "compare", convention=convention, rel=rel, skip_empty=skip_empty, instances=instances
-    )
+    if isinstance(methods, Mapping) and any(isinstance(one, VoteEvaluation) for one in methods.values()):
+        return compare_votes(methods, baseline)
+    how: dict[str, Any] = {"convention": convention, "rel": rel, "skip_empty": skip_empty, "instances": instances}
+    evaluations: dict[str, Evaluation] = evaluate_each(cast("Any", methods), labels, metrics, "compare", **how)
     names = tuple(evaluations)
     unknown = [t for t in tests if t not in TESTS]
     if unknown or isinstance(tests, str):

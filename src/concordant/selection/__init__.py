@@ -1,4 +1,4 @@
-"""Cross-validation and parameter search; all splits are by instance.
+"""Cross-validation and parameter search: by instance with labels, or by votes that a model predicts.
 
 `cross_validate` evaluates a method on instances it was not fitted to. `GridSearch` and `RandomSearch` choose methods
 and parameters, and `nested` evaluates the choice by nested cross-validation. `scorer` evaluates inside scikit-learn's
@@ -6,6 +6,7 @@ own searches.
 """
 
 from concordant.selection.cross_validation import CrossValidation, Nested, Run, cross_validate, nested
+from concordant.selection.held_out_votes import VoteRun, evaluate_votes
 from concordant.selection.scoring import Scorer, scorer
 from concordant.selection.search import GridSearch, RandomSearch, Tried
 
@@ -17,7 +18,9 @@ __all__ = [
     "Run",
     "Scorer",
     "Tried",
+    "VoteRun",
     "cross_validate",
+    "evaluate_votes",
     "nested",
     "scorer",
 ]

@@ -12,19 +12,21 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 import numpy as np
 
 from concordant.arrays import Floats
 from concordant.base.contract import Aggregator, FitInfo
 from concordant.base.registry import create
+from concordant.data.comparisons import Comparisons
 from concordant.data.consensus import Consensus
 from concordant.data.features import Features
 from concordant.data.index import Texts, freeze
 from concordant.errors import DataError, KindError, ParameterError, listing
 from concordant.metrics.evaluation import Evaluation, ExpertEvaluations, combine_folds, evaluate, evaluate_experts
 from concordant.metrics.ranking import MetricLike, convention_named, parse_metric, parse_metrics
+from concordant.metrics.vote_losses import VoteEvaluation
 from concordant.selection.folds import (
     are_given_folds,
     check_data,
@@ -33,6 +35,7 @@ from concordant.selection.folds import (
     make_folds,
     predict_with_features,
 )
+from concordant.selection.held_out_votes import cross_validate_votes
 from concordant.selection.parallel_fits import run_parallel, seeds_of, unfitted_copy
 from concordant.selection.search import Search, seeded_copy
 
@@ -264,24 +267,60 @@ class Nested(CrossValidation):
         return self.to_text()
 
 
+@overload
+def cross_validate(
+    method: Aggregator | str,
+    preferences: Comparisons,
+    labels: None = None,
+    *,
+    features: Features | None = ...,
+    metrics: str | Iterable[str] | None = ...,
+    folds: Any = ...,
+    split_by: str = ...,
+    validation_part: float | None = ...,
+    convention: str | None = ...,
+    rel: float | None = ...,
+    seeds: int | Sequence[int] = ...,
+    random_state: int = ...,
+) -> VoteEvaluation: ...
+@overload
+def cross_validate(
+    method: Aggregator | str,
+    preferences: Any = ...,
+    labels: Any = ...,
+    *,
+    features: Features | None = ...,
+    metrics: MetricLike | Iterable[MetricLike] | None = ...,
+    folds: Any = ...,
+    split_by: str = ...,
+    validation_part: float | None = ...,
+    convention: str | None = ...,
+    rel: float | None = ...,
+    seeds: int | Sequence[int] = ...,
+    random_state: int = ...,
+) -> CrossValidation: ...
 def cross_validate(
     method: Aggregator | str,
     preferences: Any = None,
     labels: Any = None,
     *,
     features: Features | None = None,
-    metrics: MetricLike | Iterable[MetricLike] = ("ndcg@10", "map"),
+    metrics: MetricLike | Iterable[MetricLike] | None = None,
     folds: Any = 5,
+    split_by: str = "random",
     validation_part: float | None = None,
     convention: str | None = None,
     rel: float | None = None,
     seeds: int | Sequence[int] = 1,
     random_state: int = 0,
-) -> CrossValidation:
-    """Evaluate a method by cross-validation, split by instance.
+) -> CrossValidation | VoteEvaluation:
+    """Evaluate a method by cross-validation: split by instance and measured by labels, or by votes that it predicts.
 
     For each fold and seed a fresh copy of the method is fitted to the training part, predicts the test part and is
     evaluated there. It gets the labels of its training instances only, and none if it does not learn from labels.
+
+    Comparisons without labels are split by vote: a model of pairs is fitted to some of the votes and predicts the
+    others, measured by log loss and accuracy.
 
     Parameters
     ----------
@@ -293,8 +332,10 @@ def cross_validate(
         Labels, matched by id; not needed for given folds.
     features : Features, optional
         Features of the items beside preferences, matched by id, for the methods that use them.
-    metrics : str, Metric, or a list of them
-        Such as "ndcg@1-5,map".
+    metrics : str, Metric, or a list of them, optional
+        Such as "ndcg@1-5,map"; by default ndcg@10 and map. Of votes "log-loss", "decided-log-loss" (given that there is
+        no tie, so that models without ties can be compared) and "accuracy" (of votes that are no tie); by default all
+        that the model defines.
     folds : int, list of Split, list of Fold, splitter, or None
         - A number of folds of nearly equal size, split by the ids of the instances, so that their order does not
           matter; each fold has its share of the labelled instances.
@@ -305,6 +346,9 @@ def cross_validate(
           `labels` are not used.
         - None: no folds. The method is fitted to all instances and evaluated on the same, without labels; a method
           that learns from labels raises ParameterError.
+    split_by : {"random", "expert", "time"}
+        Which votes are held out together: any, all votes of an expert, or those of a stretch of time. Forward in time,
+        each of `folds` stretches is predicted from all votes before it.
     validation_part : float, optional
         Share of the labelled instances of each training part to hold out as `validation=` of a method that learns
         from labels. None leaves it to the method how it chooses.
@@ -322,6 +366,7 @@ def cross_validate(
     -------
     CrossValidation
         An `Evaluation` (`.mean`, `.values`, `.per_instance`), with `.spread` over the seeds, `.consensus`, `.runs`.
+        Of votes a `VoteEvaluation` (`.mean`, `.stderr`, `.per_fold`); `compare` takes both.
 
     Notes
     -----
@@ -347,8 +392,23 @@ def cross_validate(
     [[0, 0], [1, 1]]
     >>> len(cps.consensus), [round(run.fit_info.objective) for run in cps.runs]
     (40, [-567, -626, -578, -605, -594])
+
+    Votes are predicted by a model that was fitted to other votes:
+
+    >>> votes = cc.synthetic.bradley_terry(6, 2000, ties=0.5, n_experts=20, random_state=1).comparisons
+    >>> print(cross_validate(cc.BradleyTerry(), votes, split_by="expert"))
+    metric              mean  standard error
+    log-loss          0.9956  0.0115
+    decided-log-loss  0.6241  0.0093
+    accuracy          0.6445  0.0115
+    2,000 votes predicted in 5 folds; standard errors clustered by experts
     """
     owner = "cross_validate"
+    if labels is None and isinstance(preferences, Comparisons) and folds is not None and not are_given_folds(folds):
+        return cross_validate_votes(
+            method, preferences, metrics=metrics, folds=folds, split_by=split_by, random_state=random_state
+        )
+    metrics = ("ndcg@10", "map") if metrics is None else metrics
     method = create(method)
     rule = _convention(convention, folds)
     if isinstance(method, Search) and method.convention is None:

@@ -24,11 +24,20 @@ from concordant.data.consensus import Consensus
 from concordant.data.features import Features
 from concordant.data.labels import Labels
 from concordant.data.preferences import Preferences
-from concordant.errors import ConcordantError, ConcordantWarning, DataError, NotFittedError, ParameterError, listing
+from concordant.errors import (
+    ConcordantError,
+    ConcordantWarning,
+    DataError,
+    KindError,
+    NotFittedError,
+    ParameterError,
+    listing,
+)
 from concordant.execution.blocks import Blocks
 from concordant.learning.supervision import match_labels
 from concordant.metrics.evaluation import evaluate
 from concordant.metrics.ranking import CONVENTIONS, Metric, parse_metric
+from concordant.metrics.vote_losses import VOTE_METRICS
 from concordant.selection.folds import (
     Data,
     FoldData,
@@ -40,6 +49,7 @@ from concordant.selection.folds import (
     predict_with_features,
     validation_fold,
 )
+from concordant.selection.held_out_votes import SPLITS_OF_VOTES, cross_validate_votes, split_votes
 from concordant.selection.parallel_fits import check_seeds, run_parallel, seeds_of, unfitted_copy
 
 if TYPE_CHECKING:
@@ -142,7 +152,7 @@ def _as_method(method: Any) -> Aggregator:
 
 
 def _is_metric(metric: Any) -> bool:
-    return isinstance(metric, (str, Metric)) and _parses(parse_metric)(metric)
+    return metric in VOTE_METRICS or (isinstance(metric, (str, Metric)) and _parses(parse_metric)(metric))
 
 
 def _is_folds(folds: Any) -> bool:
@@ -158,7 +168,8 @@ _SHARED: dict[str, Constraint] = {
         "a method, or a list of methods or of pairs of a method and its own parameters to try",
         _parses(lambda value: _methods_and_spaces(value, None)),
     ),
-    "metric": Constraint("the name of a metric, such as 'ndcg@10'", _is_metric),
+    "metric": Constraint("the name of a metric, such as 'ndcg@10', or 'log-loss' for votes", _is_metric),
+    "split_by": one_of(*SPLITS_OF_VOTES),
     "folds": Constraint(
         "a whole number >= 2, a list of (train, test) indices or a splitter (given folds go to `nested` as outer=)",
         _is_folds,
@@ -216,6 +227,7 @@ class Search(Aggregator):
     method: Any
     metric: Any
     folds: Any
+    split_by: str
     validation_part: float | None
     convention: str | None
     rel: float | None
@@ -305,6 +317,9 @@ class Search(Aggregator):
 
     def _fit(self, preferences: Data, labels: Labels | None, validation: Any, features: Features | None) -> None:
         owner = type(self).__name__
+        if self.metric in VOTE_METRICS:
+            self._fit_to_votes(preferences, labels, validation)
+            return
         preferences, truth = check_data(preferences, labels, owner)
         counts = match_labels(preferences, truth, owner, require_usable=False).counts
         candidates = self._candidates()
@@ -341,12 +356,51 @@ class Search(Aggregator):
             whole = FoldData(preferences, truth, None, preferences, truth)
             beside = features if winner.uses_features else None
             fit_fold(self.best_method_, whole, self.validation_part, self.random_state, beside)
-        info = self.fit_info_
-        info.n_iter, info.validation, info.objective = len(candidates), self.best_score_, self.best_score_
+        self._record_choice(name, len(candidates))
+        self.fit_info_.labels = dict(self.best_method_.fit_info_.labels or counts)
+
+    def _fit_to_votes(self, votes: Data, labels: Labels | None, validation: Any) -> None:
+        """Choose by held-out votes, and fit the best candidate to all votes."""
+        owner = type(self).__name__
+        if not isinstance(votes, Comparisons) or labels is not None or validation is not None:
+            raise KindError(
+                f"{owner}(metric={self.metric!r}) chooses by held-out votes: it takes Comparisons, no labels and no "
+                "validation data."
+            )
+        candidates = self._candidates()
+        n_folds = len(split_votes(votes, self.folds, self.split_by, self.random_state, owner))
+        self.tried_ = []
+        for candidate in candidates:
+            started = perf_counter()
+            try:
+                found = cross_validate_votes(
+                    candidate.method,
+                    votes,
+                    metrics=[self.metric],
+                    folds=self.folds,
+                    split_by=self.split_by,
+                    random_state=self.random_state,
+                    owner=owner,
+                )
+                values, error = found.per_fold[self.metric].to_list(), ""
+            except Exception as failure:  # noqa: BLE001 - whatever one candidate raises is reported beside the others
+                values, error = [math.nan] * n_folds, f"{type(failure).__name__}: {failure}"
+            seconds = (perf_counter() - started) / n_folds
+            outcomes = [_FitOutcome(value, seconds, error, None) for value in values]
+            self.tried_.append(_summary(candidate, outcomes, n_folds))
+        self._choose(owner)
+        name, winner, _ = candidates[self.best_index_]
+        self.best_method_ = unfitted_copy(winner)
+        self.best_method_.fit_predict(votes)
+        self._record_choice(name, len(candidates))
+
+    def _record_choice(self, name: str, n_candidates: int) -> None:
+        """Record the choice, and how the last fit went."""
+        info, own = self.fit_info_, self.best_method_.fit_info_
+        info.n_iter, info.validation, info.objective = n_candidates, self.best_score_, self.best_score_
         info.chosen = ({"method": name} if isinstance(self.method, list) else {}) | self.best_params_
-        info.labels = dict(self.best_method_.fit_info_.labels or counts)
-        info.converged = self.best_method_.fit_info_.converged
-        info.warnings += self.best_method_.fit_info_.warnings
+        info.converged = own.converged
+        info.warnings += own.warnings
 
     def _try(self, method: Aggregator, fold_data: FoldData, features: Features | None, *, keep: bool) -> _FitOutcome:
         started = perf_counter()
@@ -375,7 +429,7 @@ class Search(Aggregator):
             raise DataError(f"all {len(failed)} candidates of {owner} failed. {reasons}{more}")
         best = -1
         for c, tried in enumerate(self.tried_):
-            if not tried.error and (best < 0 or tried.mean > self.tried_[best].mean + _SAME):
+            if not tried.error and (best < 0 or self._sign * (tried.mean - self.tried_[best].mean) > _SAME):
                 best = c
         self.best_index_, self.best_score_ = best, self.tried_[best].mean
         self.best_params_ = dict(self.tried_[best].params)
@@ -385,6 +439,11 @@ class Search(Aggregator):
                 f"{listing([t.method for t in failed], 3)}. {failed[0].error} See results_.",
                 ConcordantWarning,
             )
+
+    @property
+    def _sign(self) -> int:
+        """1 where larger values of the metric are better, −1 for losses."""
+        return 1 if VOTE_METRICS.get(self.metric, True) else -1
 
     @property
     def results_(self) -> pl.DataFrame:
@@ -403,8 +462,8 @@ class Search(Aggregator):
             columns[_column_name(name)] = _column(
                 [t.params.get(name) for t in tried], [name in t.params for t in tried]
             )
-        mean = np.array([-np.inf if t.error else t.mean for t in tried])
-        columns["rank"] = [None if t.error else 1 + int((mean > t.mean + _SAME).sum()) for t in tried]
+        mean = np.array([-np.inf if t.error else self._sign * t.mean for t in tried])
+        columns["rank"] = [None if t.error else 1 + int((mean > self._sign * t.mean + _SAME).sum()) for t in tried]
         numbers = {"mean": [t.mean for t in tried], "std": [t.std for t in tried]}
         numbers |= {f"fold {f + 1}": [float(t.folds[f]) for t in tried] for f in range(len(tried[0].folds))}
         numbers["seconds"] = [t.seconds for t in tried]
@@ -542,9 +601,12 @@ class GridSearch(Search):
     grid : mapping from parameter to list of values, or list of such mappings
         The values to try, in all combinations within a mapping. Not with a list of methods.
     metric : str or Metric
-        The metric to maximise, such as "ndcg@10" or "map".
+        The metric to maximise, such as "ndcg@10" or "map". Without labels, of votes: "log-loss" or "decided-log-loss",
+        which are minimised, or "accuracy".
     folds : int, list of Split, or splitter
-        The split by instance, as in `cross_validate`.
+        The split by instance, or of votes, as in `cross_validate`.
+    split_by : {"random", "expert", "time"}
+        Which votes are held out together, as in `cross_validate`.
     validation_part : float, optional
         Share of the labelled instances of every training part to set aside as `validation=` of methods that learn
         from labels; also in the last fit.
@@ -595,6 +657,13 @@ class GridSearch(Search):
     >>> several = [(cc.RRF(), {"k": [10, 60]}), cc.Borda(), cc.CPS(adherence="supervised", unjudged="drop")]
     >>> GridSearch(several, metric="map").fit(runs, labels).best_method_
     CPS(adherence='supervised', unjudged='drop')
+
+    Votes need no labels; here the prior is chosen by the votes of judges that were held out:
+
+    >>> votes = cc.synthetic.bradley_terry(6, 2000, ties=0.5, n_experts=20, random_state=1).comparisons
+    >>> search = GridSearch(cc.BradleyTerry(), {"prior": [0.1, 10, 1000]}, metric="log-loss", split_by="expert")
+    >>> search.fit(votes).best_params_
+    {'prior': 0.1}
     """
 
     name = "grid-search"
@@ -611,6 +680,7 @@ class GridSearch(Search):
         *,
         metric: Any = "ndcg@10",
         folds: Any = 5,
+        split_by: str = "random",
         validation_part: float | None = None,
         convention: str | None = None,
         rel: float | None = None,
@@ -621,6 +691,7 @@ class GridSearch(Search):
         self.grid = grid
         self.metric = metric
         self.folds = folds
+        self.split_by = split_by
         self.validation_part = validation_part
         self.convention = convention
         self.rel = rel
@@ -656,7 +727,7 @@ class RandomSearch(Search):
         `rvs(random_state=)`, such as SciPy's distributions. Not with a list of methods.
     n : int
         Number of combinations to draw for each method with a space.
-    metric, folds, validation_part, convention, rel, seeds
+    metric, folds, split_by, validation_part, convention, rel, seeds
         As in `GridSearch`.
     random_state : int
         Seed of the draws and of the folds. Methods with equal spaces get equal draws.
@@ -689,6 +760,7 @@ class RandomSearch(Search):
         n: int = 20,
         metric: Any = "ndcg@10",
         folds: Any = 5,
+        split_by: str = "random",
         validation_part: float | None = None,
         convention: str | None = None,
         rel: float | None = None,
@@ -700,6 +772,7 @@ class RandomSearch(Search):
         self.n = n
         self.metric = metric
         self.folds = folds
+        self.split_by = split_by
         self.validation_part = validation_part
         self.convention = convention
         self.rel = rel

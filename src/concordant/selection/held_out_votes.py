@@ -1,0 +1,209 @@
+"""Held-out votes: how well a model of pairs predicts votes that it was not fitted to.
+
+Votes are held out at random, by expert, or forward in time, where a model is fitted to the past and predicts what
+comes next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from numbers import Integral
+from time import perf_counter
+from typing import Any, NamedTuple, Protocol, cast
+
+import numpy as np
+
+from concordant.arrays import Floats, Ints
+from concordant.base.contract import Aggregator
+from concordant.base.registry import METHODS, create
+from concordant.data.comparisons import Comparisons
+from concordant.data.splits import Split
+from concordant.data.streams import id_hash
+from concordant.errors import DataError, KindError, ParameterError
+from concordant.metrics.vote_losses import VOTE_METRICS, VoteEvaluation, parse_vote_metrics
+from concordant.selection.parallel_fits import run_parallel, unfitted_copy
+
+__all__ = ["SPLITS_OF_VOTES", "VoteRun", "cross_validate_votes", "evaluate_votes", "split_votes"]
+
+SPLITS_OF_VOTES = ("random", "expert", "time")
+
+
+class _PredictsVotes(Protocol):
+    def predict_votes(self, votes: Comparisons) -> Floats: ...
+
+
+class VoteRun(NamedTuple):
+    """One fit of a cross-validation of votes: the fitted method, and the rows it was fitted to and tested on."""
+
+    method: Aggregator
+    n_train: int
+    n_test: int
+    seconds: float
+
+
+def split_votes(votes: Comparisons, folds: Any, split_by: str, random_state: int, owner: str) -> list[Split]:
+    """Return the training and test rows of each fold.
+
+    Parameters
+    ----------
+    votes : Comparisons
+        The votes; a row is held out as a whole.
+    folds : int or list of (train, test)
+        A number of folds, or pairs of row numbers.
+    split_by : {"random", "expert", "time"}
+        Which rows are held out together. "time": the votes are cut at folds times into parts of about equal size, and
+        each part but the first is predicted from all votes before it.
+    random_state : int
+        Seed of the split.
+    owner : str
+        Name of the caller, for messages.
+    """
+    if split_by not in SPLITS_OF_VOTES:
+        raise ParameterError.invalid("split_by", owner, ", ".join(map(repr, SPLITS_OF_VOTES)), split_by)
+    if not isinstance(folds, Integral) or isinstance(folds, bool):
+        return _given_splits(votes, folds, owner)
+    n = int(folds)
+    if n < 2:
+        raise ParameterError.invalid("folds", owner, "a whole number >= 2 or a list of (train, test) rows", folds)
+    rows = np.flatnonzero(votes.outcomes > 0)
+    if split_by == "time":
+        return _forward_splits(votes, rows, n, owner)
+    if split_by == "expert":
+        fold = _folds_of_experts(votes, n, random_state, owner)[rows]
+    else:
+        if len(rows) < n:
+            raise DataError(f"{n} folds need at least {n} votes; there are {len(rows)}.")
+        fold = np.empty(len(rows), dtype=np.int64)
+        fold[np.random.default_rng(random_state).permutation(len(rows))] = np.arange(len(rows)) % n
+    return [Split(rows[fold != f], rows[fold == f]) for f in range(n)]
+
+
+def _given_splits(votes: Comparisons, folds: Any, owner: str) -> list[Split]:
+    allowed = "a whole number >= 2 or a list of (train, test) rows"
+    if isinstance(folds, (str, bytes)) or not isinstance(folds, Iterable):
+        raise ParameterError.invalid("folds", owner, allowed, folds)
+    out = []
+    for split in folds:
+        if not isinstance(split, tuple) or len(split) != 2:
+            raise ParameterError.invalid("folds", owner, allowed, split)
+        train, test = (np.sort(np.asarray(part, dtype=np.int64)) for part in split)
+        inside = all(len(part) and part[0] >= 0 and part[-1] < votes.n_rows for part in (train, test))
+        if not inside or np.intersect1d(train, test).size:
+            raise DataError(f"a fold must name rows from 0 to {votes.n_rows - 1}, none of them in both parts.")
+        out.append(Split(train, test))
+    return out
+
+
+def _folds_of_experts(votes: Comparisons, n: int, random_state: int, owner: str) -> Ints:
+    """Return the fold of each row; the rows of an expert are together, and folds have about as many experts."""
+    if votes.expert is None:
+        raise DataError(f"{owner} cannot hold out experts: the votes name none. Use split_by='random' or 'time'.")
+    active = np.unique(votes.expert[votes.outcomes > 0]).tolist()
+    if len(active) < n:
+        raise DataError(f"{n} folds of experts need at least {n} experts with votes; there are {len(active)}.")
+    order = sorted(active, key=lambda e: id_hash(f"{random_state}:{votes.experts[e]}"))
+    fold = np.full(votes.n_experts, -1, dtype=np.int64)
+    fold[order] = np.arange(len(order)) % n
+    return fold[votes.expert]
+
+
+def _forward_splits(votes: Comparisons, rows: Ints, n: int, owner: str) -> list[Split]:
+    """Return splits in which the test votes come after the training votes; votes of one time stay together."""
+    if votes.time is None:
+        raise DataError(f"{owner} cannot split by time: the votes have no times. Read them with time='COLUMN'.")
+    times = votes.time[rows]
+    ordered = np.sort(times)
+    edges = np.unique(ordered[[len(ordered) * (k + 1) // (n + 1) for k in range(n)]]) if len(ordered) else ordered
+    edges = edges[edges > ordered[0]] if len(edges) else edges
+    if len(edges) < n:
+        raise DataError(
+            f"the votes have too few different times for {n} parts to predict. Use fewer folds or split_by='random'."
+        )
+    until = [*edges[1:].tolist(), np.inf]
+    stretches = zip(edges.tolist(), until, strict=True)
+    return [Split(rows[times < start], rows[(times >= start) & (times < end)]) for start, end in stretches]
+
+
+def _predictor(method: Aggregator) -> _PredictsVotes:
+    if not hasattr(method, "predict_votes"):
+        able = [name for name in METHODS if hasattr(METHODS[name], "predict_votes")]
+        raise KindError(f"{type(method).__name__} gives votes no probability. Methods that do: {', '.join(able)}.")
+    return cast("_PredictsVotes", method)
+
+
+def _metrics_for(metrics: Any, law: Floats, votes: Comparisons) -> tuple[str, ...]:
+    """Return the metrics asked for; by default all that the model defines on these votes."""
+    if metrics is not None:
+        return parse_vote_metrics(metrics)
+    if not votes.n_ties.any():
+        return ("log-loss", "accuracy")
+    return tuple(m for m in VOTE_METRICS if m != "log-loss" or (law[:, 1] > 0).all())
+
+
+def evaluate_votes(
+    method: Aggregator, votes: Comparisons, metrics: str | Iterable[str] | None = None
+) -> VoteEvaluation:
+    """Evaluate a fitted model by votes that it was not fitted to.
+
+    Parameters
+    ----------
+    method : Aggregator
+        A model of pairs after `fit_predict`, such as Bradley-Terry or Elo.
+    votes : Comparisons
+        Votes on items that the model has scores of.
+    metrics : str or list of str, optional
+        Among "log-loss" (with ties), "decided-log-loss" (given that there is no tie) and "accuracy"; by default all
+        that the model defines.
+
+    Examples
+    --------
+    >>> import concordant as cc
+    >>> past = cc.Comparisons("arena", None, ["a", "b", "a"], ["b", "c", "c"], [6, 5, 7], [3, 3, 2])
+    >>> model = cc.BradleyTerry()
+    >>> board = model.fit_predict(past)
+    >>> cc.evaluate_votes(model, cc.Comparisons("arena", None, ["a", "c"], ["b", "b"])).mean["accuracy"]
+    0.5
+    """
+    law = _predictor(method).predict_votes(votes)
+    return VoteEvaluation(votes, law, _metrics_for(metrics, law, votes), np.zeros(votes.n_rows, dtype=np.int64))
+
+
+def cross_validate_votes(
+    method: Aggregator | str,
+    votes: Comparisons,
+    *,
+    metrics: Any = None,
+    folds: Any = 5,
+    split_by: str = "random",
+    random_state: int = 0,
+    owner: str = "cross_validate",
+) -> VoteEvaluation:
+    """Fit a model to a part of the votes and predict the others, fold by fold; see `cross_validate`."""
+    method = create(method)
+    _predictor(method)
+    if "uncertainty" in method.get_params():
+        # Intervals play no part in predictions.
+        method = unfitted_copy(method, uncertainty="none")
+    splits = split_votes(votes, folds, split_by, random_state, owner)
+
+    def work(f: int) -> tuple[Floats, VoteRun]:
+        copy = unfitted_copy(method)
+        train, test = splits[f].train, splits[f].test
+        started = perf_counter()
+        try:
+            copy.fit_predict(votes.select_rows(train))
+            law = _predictor(copy).predict_votes(votes.select_rows(test))
+        except Exception as error:
+            error.add_note(f"in fold {f + 1} of {len(splits)}, fitted to {len(train):,} votes")
+            raise
+        return law, VoteRun(copy, len(train), len(test), perf_counter() - started)
+
+    found = run_parallel(work, len(splits))
+    law, fold = np.full((votes.n_rows, 3), np.nan), np.full(votes.n_rows, -1, dtype=np.int64)
+    for f, (own, _) in enumerate(found):
+        if (fold[splits[f].test] >= 0).any():
+            raise DataError("a vote is in the test part of two folds. Hold out each vote once.")
+        law[splits[f].test], fold[splits[f].test] = own, f
+    tested = np.flatnonzero(fold >= 0)
+    chosen = _metrics_for(metrics, law[tested], votes.select_rows(tested))
+    return VoteEvaluation(votes, law, chosen, fold, tuple(run for _, run in found))
