@@ -37,6 +37,7 @@ from concordant.aggregators.fusion import CombMNZRank as CombMNZRank
 from concordant.aggregators.fusion import CombSUM as CombSUM
 from concordant.aggregators.fusion import LogISR as LogISR
 from concordant.aggregators.fusion import WeightedSum as WeightedSum
+from concordant.aggregators.leaderboard import Leaderboard as Leaderboard
 from concordant.aggregators.listwise import ListwiseLinear as ListwiseLinear
 from concordant.aggregators.majority import Condorcet as Condorcet
 from concordant.aggregators.majority import Copeland as Copeland

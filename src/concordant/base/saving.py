@@ -59,7 +59,11 @@ _TUPLE, _NOT_FINITE_TAG, _MAPPING, _ARRAY = "__tuple__", "__number__", "__mappin
 _TAGS = frozenset({_TUPLE, _NOT_FINITE_TAG, _MAPPING, _ARRAY})
 _NOT_FINITE = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 _PACKED = (".gz", ".xz", ".bz2", ".zst")
-_HOLDS = {"model": "a saved method, to be read by concordant.load", "checkpoint": "a checkpoint of an unfinished fit"}
+_HOLDS = {
+    "model": "a saved method, to be read by concordant.load",
+    "checkpoint": "a checkpoint of an unfinished fit",
+    "leaderboard": "a leaderboard, to be read by Leaderboard.load",
+}
 # Stored under their own names in the header, or not at all.
 _NOT_LEARNED = ("consensus_", "experts_", "fit_info_")
 

@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Comparisons"]
 
+# What `collapse` can keep apart.
+_KEPT = {"sides", "experts", "time", "category", "covariates", "n_both_bad"}
+
 
 class Comparisons(ExpertContainer):
     """Outcomes of pairs of items, by expert where experts are known.
@@ -205,6 +208,11 @@ class Comparisons(ExpertContainer):
         """Return the same rows with other counts. Nothing is copied or checked."""
         return self._like(n_left=n_left, n_right=n_right, n_ties=n_ties)
 
+    def multiply_counts(self, factor: Floats) -> Self:
+        """Return the same rows with all counts of each row multiplied. Nothing is checked."""
+        counts = {name: getattr(self, name) * factor for name in ("n_left", "n_right", "n_ties")}
+        return self._like(**counts, columns=self.columns.scaled(factor))
+
     def with_experts(self, experts: Texts, expert: Codes) -> Self:
         """Return the same rows with other experts. Nothing is copied or checked."""
         return self._like(experts=experts, expert=expert)
@@ -294,34 +302,59 @@ class Comparisons(ExpertContainer):
         """Where the rows of each instance begin."""
         return freeze(np.searchsorted(self.slots.instance[self.left], np.arange(len(self) + 1)).astype(np.int64))
 
-    def collapse(self) -> Self:
-        """Return one row per unordered pair: sides and experts merged, counts added up, columns left out.
+    def collapse(self, *, keep: Iterable[str] = ()) -> Self:
+        """Return one row per pair, counts added up; what is not kept apart is left out.
+
+        Parameters
+        ----------
+        keep : names among "sides", "experts", "time", "category", "covariates", "n_both_bad"
+            What rows must share to be added up: the side shown, the expert, or columns that are there.
 
         Examples
         --------
-        >>> c = Comparisons("q", ["x", "y"], ["a", "b"], ["b", "a"], [1, 1]).collapse()
-        >>> c.n_rows, c.n_left.tolist(), c.n_right.tolist()
-        (1, [1.0], [1.0])
+        >>> c = Comparisons("q", ["x", "y", "x"], ["a", "b", "b"], ["b", "a", "a"])
+        >>> [(d.n_rows, d.n_left.tolist(), d.n_right.tolist()) for d in (c.collapse(), c.collapse(keep=["experts"]))]
+        [(1, [1.0], [2.0]), (2, [1.0, 0.0], [1.0, 1.0])]
         """
-        if self._is_collapsed:
+        kept = set(keep)
+        if kept - _KEPT:
+            allowed = f"names among {', '.join(sorted(_KEPT))}"
+            raise ParameterError.invalid("keep", "collapse", allowed, sorted(kept - _KEPT)[0])
+        known = self.columns.only(kept)
+        expert = self.expert if "experts" in kept else None
+        sided = self.sided and "sides" in kept
+        if not known.names and expert is None and not sided and self._is_collapsed:
             return self._like(experts=Texts(), expert=None, columns=NO_COLUMNS, sided=False)
-        low, high, n_low, n_high = _in_code_order(self.left, self.right, self.n_left, self.n_right)
+        low, high, n_low, n_high = self.left, self.right, self.n_left, self.n_right
+        if not sided:
+            known = known.flipped(low > high)
+            low, high, n_low, n_high = _in_code_order(low, high, n_low, n_high)
         key = low.astype(np.int64) * max(self.n_slots, 1) + high
-        pairs, which = np.unique(key, return_inverse=True)
+        first, which = _first_rows(key)
+        apart = [] if expert is None else [expert]
+        apart += [v for name, v in known.arrays().items() if name in ("time", "category")]
+        apart += [] if known.covariates is None else list(known.covariates.T)
+        for column in apart:
+            values, code = np.unique(column, return_inverse=True)
+            first, which = _first_rows(which * len(values) + code)
 
         def total(counts: Floats) -> Floats:
-            return np.bincount(which, weights=counts, minlength=len(pairs)).astype(np.float64)
+            return np.bincount(which, weights=counts, minlength=len(first)).astype(np.float64)
 
+        merged = known.take(first)
+        if known.n_both_bad is not None:
+            merged = merged._replace(n_both_bad=total(known.n_both_bad))
         return self.from_codes(
             self.slots,
-            Texts(),
-            None,
-            (pairs // max(self.n_slots, 1)).astype(np.int32),
-            (pairs % max(self.n_slots, 1)).astype(np.int32),
+            Texts() if expert is None else self.experts,
+            None if expert is None else expert[first],
+            low[first],
+            high[first],
             total(n_low),
             total(n_high),
             total(self.n_ties),
-            sided=False,
+            sided=sided,
+            columns=merged,
         )
 
     @property
@@ -376,9 +409,7 @@ class Comparisons(ExpertContainer):
                 known = listing(self.experts.tolist(), 20) if codes else "none, the comparisons name no experts"
                 raise DataError(f"no expert {quote(expert)} to weigh. Experts: {known}.")
             by_expert[codes[str(expert)]] = checked_weight(factor, expert)
-        each = by_expert[self.expert]
-        counts = {name: getattr(self, name) * each for name in ("n_left", "n_right", "n_ties")}
-        return self._like(**counts, columns=self.columns.scaled(each))
+        return self.multiply_counts(by_expert[self.expert])
 
     def discount(self, half_life: float) -> Self:
         """Return the comparisons with counts halved for every `half_life` by which a row is older than the latest.
@@ -399,9 +430,7 @@ class Comparisons(ExpertContainer):
         latest = np.full(len(self), -np.inf)
         instance = self.slots.instance[self.left]
         np.maximum.at(latest, instance, self.time)
-        factor = np.exp2((self.time - latest[instance]) / half_life)
-        counts = {name: getattr(self, name) * factor for name in ("n_left", "n_right", "n_ties")}
-        return self._like(**counts, columns=self.columns.scaled(factor))
+        return self.multiply_counts(np.exp2((self.time - latest[instance]) / half_life))
 
     def _take(self, index: Ints) -> Self:
         slots, _ = self.slots.take(index)
@@ -497,6 +526,14 @@ class Comparisons(ExpertContainer):
             sided=parts[0].sided,
             columns=columns.take(rows),
         )
+
+
+def _first_rows(key: Ints) -> tuple[Ints, Ints]:
+    """Return the first row of each different key, in the order of the keys, and the number of its key for every row."""
+    distinct, which = np.unique(key, return_inverse=True)
+    first = np.empty(len(distinct), dtype=np.int64)
+    first[which[::-1]] = np.arange(len(key) - 1, -1, -1)
+    return first, which
 
 
 def _in_code_order(left: Codes, right: Codes, n_left: Floats, n_right: Floats) -> tuple[Codes, Codes, Floats, Floats]:

@@ -6,7 +6,7 @@ when the sides are exchanged.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -95,6 +95,15 @@ class VoteColumns(NamedTuple):
         """Return the columns as read-only arrays."""
         arrays: dict[str, Any] = {name: freeze(array) for name, array in self.arrays().items()}
         return self._replace(**arrays)
+
+    def only(self, kept: Collection[str]) -> Self:
+        """Return the columns with these names; "covariates" names all of them."""
+        return type(self)(
+            self.time if "time" in kept else None,
+            *((self.category, self.categories) if "category" in kept else (None, Texts())),
+            *((self.covariates, self.covariate_names) if "covariates" in kept else (None, Texts())),
+            self.n_both_bad if "n_both_bad" in kept else None,
+        )
 
     def take(self, rows: Any) -> Self:
         """Return the columns of these rows."""

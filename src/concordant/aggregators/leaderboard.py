@@ -1,0 +1,302 @@
+"""`Leaderboard`: a board that is updated as votes come in, from counts that are collapsed and kept.
+
+Counts of pairs are sufficient for scores, so that an update adds the new counts and fits the model again: the result is
+that of a fit to all votes, not an approximation to it. Rows by expert are kept beside them, for intervals and experts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import reduce
+from os import PathLike
+from typing import Any, Self
+
+import numpy as np
+
+from concordant.aggregators.bradley_terry import BradleyTerry
+from concordant.base.params import check_params, duration
+from concordant.base.registry import create
+from concordant.base.saving import read_arrays, write_arrays
+from concordant.data.comparisons import Comparisons
+from concordant.data.consensus import Consensus
+from concordant.data.index import Slots, Texts
+from concordant.data.vote_columns import VoteColumns
+from concordant.errors import DataError, FormatError, KindError, NotFittedError, ParameterError, listing
+
+__all__ = ["Leaderboard"]
+
+# A count that has shrunk below this is let go; models refuse smaller weights.
+_NOTHING = 1e-9
+_ROWS = ("sides", "experts", "category", "covariates", "n_both_bad")
+_ARRAYS = {"left": np.int32, "right": np.int32, "n_left": np.float64, "n_right": np.float64, "n_ties": np.float64}
+
+
+class Leaderboard:
+    """A Bradley-Terry board of votes that keep coming.
+
+    Votes are kept as counts: by pair, side, expert, category and covariates. `update` adds new votes and returns the
+    scores of all votes so far, which are those of a fit to all of them at once. `board` adds intervals and learns about
+    experts, which takes as long as a fit to the counts.
+
+    With `half_life` counts are those of the latest vote's time: when later votes come, earlier counts shrink. A vote
+    that comes late counts by its age.
+
+    Parameters
+    ----------
+    method : BradleyTerry
+        The model, with its settings. It is copied and not changed.
+    votes : Comparisons, optional
+        The first votes.
+
+    Attributes
+    ----------
+    n_votes : float
+        Votes so far, each counted once, however old.
+    latest : dict
+        The time of the latest vote of each instance, with `half_life`.
+
+    Notes
+    -----
+    Cost of an update: O(V log V) for V new votes, and a fit to the pairs that met. Memory grows with the different
+    combinations of pair, side, expert, category and covariates, not with the votes; a covariate that is different in
+    every vote keeps every vote.
+
+    Examples
+    --------
+    >>> import concordant as cc
+    >>> arena = Leaderboard(cc.BradleyTerry())
+    >>> scores = arena.update(cc.Comparisons("arena", ["x", "y"], ["a", "b"], ["b", "c"], [3, 2], [1, 1]))
+    >>> scores = arena.update(cc.Comparisons("arena", ["x", "z"], ["a", "c"], ["c", "a"], [2, 1], [1, 1]))
+    >>> scores.ranking(), arena.n_votes
+    (['a', 'b', 'c'], 12.0)
+    >>> board = arena.board()
+    >>> bool((board.lower < board.score).all())
+    True
+    """
+
+    def __init__(self, method: BradleyTerry | str = "bradley-terry", votes: Comparisons | None = None) -> None:
+        model = create(method)
+        if not isinstance(model, BradleyTerry):
+            raise KindError(f"Leaderboard updates BradleyTerry. Got {type(model).__name__}.")
+        check_params("BradleyTerry", model.__dict__, model.constraints)
+        self._params = model.get_params()
+        # Counts are discounted here, as they come.
+        self._half_life = None if model.half_life is None else duration(model.half_life)
+        self._fitted: BradleyTerry | None = None
+        self._rows: list[Comparisons] = []
+        self._pairs: Comparisons | None = None
+        self.n_votes = 0.0
+        self.latest: dict[str, float] = {}
+        if votes is not None:
+            self.update(votes)
+
+    def __repr__(self) -> str:
+        items = 0 if self._pairs is None else self._pairs.n_slots
+        return f"Leaderboard: {items:,} items, {self.n_votes:,.10g} votes, {self.method!r}"
+
+    @property
+    def method(self) -> BradleyTerry:
+        """The model with its settings, not fitted."""
+        return BradleyTerry(**self._params)
+
+    @property
+    def fitted(self) -> BradleyTerry:
+        """The model as the last `update` or `board` fitted it."""
+        if self._fitted is None:
+            raise NotFittedError("the leaderboard has no votes yet. Call update(votes).")
+        return self._fitted
+
+    @property
+    def votes(self) -> Comparisons:
+        """All votes so far as counts, discounted by their age with `half_life`."""
+        if not self._rows:
+            raise NotFittedError("the leaderboard has no votes yet. Call update(votes).")
+        if len(self._rows) > 1:
+            self._rows = [reduce(_added, self._rows)]
+        return self._rows[0]
+
+    def update(self, votes: Comparisons) -> Consensus:
+        """Add votes and return the scores of all votes so far, without intervals.
+
+        Votes that differ from the earlier ones in their columns, in naming experts or in showing sides are refused, and
+        nothing is added.
+        """
+        if not isinstance(votes, Comparisons):
+            raise KindError(f"Leaderboard takes Comparisons. Got {type(votes).__name__}.")
+        n_new = float(votes.outcomes.sum())
+        latest = dict(self.latest)
+        rows, pairs = list(self._rows), self._pairs
+        if self._half_life is not None:
+            votes, shrink, latest = self._discounted(votes, self._half_life)
+            rows = [_scaled(part, shrink) for part in rows]
+            pairs = None if pairs is None else _scaled(pairs, shrink)
+        new = votes.collapse(keep=_ROWS)
+        if rows:
+            # Joining no rows raises for votes that cannot be joined.
+            Comparisons.concat([rows[0].select_rows([]), new.select_rows([])])
+        rows.append(new)
+        # Parts double in size, so that each row is merged a few times only.
+        while len(rows) > 1 and rows[-2].n_rows <= 2 * rows[-1].n_rows:
+            rows[-2:] = [_added(rows[-2], rows[-1])]
+        of_pairs = new.collapse(keep=self._needed())
+        pairs = of_pairs if pairs is None else _added(pairs, of_pairs)
+        fitted, found = self._fit(reduce(_added, rows) if self.method.reliability else pairs, uncertainty="none")
+        self._rows, self._pairs, self._fitted = rows, pairs, fitted
+        self.n_votes += n_new
+        self.latest = latest
+        return found
+
+    def board(self) -> Consensus:
+        """Return the board of all votes so far, with intervals as the model's settings say."""
+        self._fitted, found = self._fit(self.votes)
+        return found
+
+    def _needed(self) -> tuple[str, ...]:
+        """Return what rows must keep apart for scores."""
+        model = self.method
+        return ("sides",) * bool(model.side_effect) + ("covariates",) * bool(getattr(model, "covariates", None))
+
+    def _fit(self, votes: Comparisons, **changed: Any) -> tuple[BradleyTerry, Consensus]:
+        model = BradleyTerry(**self._params | changed | {"half_life": None})
+        return model, model.fit_predict(votes)
+
+    def _discounted(
+        self, votes: Comparisons, half_life: float
+    ) -> tuple[Comparisons, dict[str, float], dict[str, float]]:
+        """Return new votes by their age, the factor of the earlier counts of each instance, and the latest times."""
+        if votes.time is None:
+            raise DataError(
+                "half_life= weighs votes by their times, and these have none. Read them with time='COLUMN'."
+            )
+        newest = np.full(len(votes), -np.inf)
+        np.maximum.at(newest, votes.slots.instance[votes.left], votes.time)
+        known = dict(zip(votes.instances.tolist(), newest.tolist(), strict=True))
+        latest = self.latest | {q: max(t, self.latest.get(q, -np.inf)) for q, t in known.items() if np.isfinite(t)}
+        shrink = {q: float(np.exp2((before - latest[q]) / half_life)) for q, before in self.latest.items()}
+        late = {q: float(np.exp2((t - latest[q]) / half_life)) for q, t in known.items() if np.isfinite(t)}
+        return _scaled(votes.discount(half_life), late), shrink, latest
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the settings and the counts to one file, whole or not at all; `Leaderboard.load` reads it."""
+        votes = self.votes
+        columns = votes.columns
+        header = {
+            "params": self._params,
+            "n_votes": self.n_votes,
+            "latest": self.latest,
+            "sided": votes.sided,
+            "instances": votes.instances.tolist(),
+            "items": votes.items.tolist(),
+            "sizes": votes.slots.sizes.tolist(),
+            "experts": votes.experts.tolist(),
+            "categories": columns.categories.tolist(),
+            "covariates": columns.covariate_names.tolist(),
+        }
+        arrays = {name: getattr(votes, name) for name in _ARRAYS}
+        arrays |= {} if votes.expert is None else {"expert": votes.expert}
+        arrays |= {f"column {name}": array for name, array in columns.arrays().items()}
+        write_arrays(path, "leaderboard", header, arrays)
+
+    @classmethod
+    def load(cls, path: str | PathLike[str]) -> Self:
+        """Return the leaderboard saved at `path`. A damaged or manipulated file raises FormatError; no code is run."""
+        header, arrays = read_arrays(path, "leaderboard")
+        try:
+            votes = _restored(header, arrays)
+            out = cls(BradleyTerry(**_mapping(header, "params")))
+            latest, n_votes = _mapping(header, "latest"), float(header["n_votes"])
+            if not all(isinstance(t, float) and np.isfinite(t) for t in latest.values()) or not 0 <= n_votes < np.inf:
+                raise ValueError("times and the number of votes must be finite numbers")
+        except (DataError, KeyError, ParameterError, TypeError, ValueError) as error:
+            raise FormatError(f"{path}: it is no leaderboard that Concordant wrote: {error}") from error
+        out._rows, out._pairs = [votes], votes.collapse(keep=out._needed())
+        out.n_votes, out.latest = n_votes, latest
+        out._fitted, _ = out._fit(votes if out.method.reliability else out._pairs, uncertainty="none")
+        return out
+
+
+def _added(one: Comparisons, other: Comparisons) -> Comparisons:
+    """Return two collapsed containers as one, counts added up."""
+    return Comparisons.concat([one, other]).collapse(keep=_ROWS)
+
+
+def _scaled(votes: Comparisons, factors: Mapping[str, float]) -> Comparisons:
+    """Return votes with the counts of each instance multiplied; without a factor they stay."""
+    by_instance = np.array([factors.get(q, 1.0) for q in votes.instances])
+    if (by_instance == 1.0).all():
+        return votes
+    scaled = votes.multiply_counts(by_instance[votes.slots.instance[votes.left]])
+    counts = (scaled.n_left, scaled.n_right, scaled.n_ties)
+    return scaled.with_counts(*(np.where(c < _NOTHING, 0.0, c) for c in counts))
+
+
+def _mapping(header: Mapping[str, Any], name: str) -> dict[str, Any]:
+    if not isinstance(header[name], dict):
+        raise TypeError(f"{name} is no mapping")
+    return dict(header[name])
+
+
+def _texts(header: Mapping[str, Any], name: str) -> list[str]:
+    found = header[name]
+    if not isinstance(found, list) or not all(isinstance(t, str) for t in found) or len(set(found)) < len(found):
+        raise TypeError(f"{name} must be different texts")
+    return found
+
+
+def _restored(header: Mapping[str, Any], arrays: dict[str, Any]) -> Comparisons:
+    """Return the votes of a saved leaderboard after checking every code and count."""
+    instances, experts, categories = (_texts(header, name) for name in ("instances", "experts", "categories"))
+    names, items, sizes = _texts(header, "covariates"), header["items"], header["sizes"]
+    if not isinstance(items, list) or not all(isinstance(t, str) for t in items):
+        raise TypeError("items must be texts")
+    if not isinstance(sizes, list) or not all(type(n) is int and n >= 0 for n in sizes) or sum(sizes) != len(items):
+        raise TypeError("the sizes of the instances do not fit the items")
+    slots = Slots(Texts(instances), Texts(items), np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64))
+    if len(sizes) != len(instances) or any(
+        len(set(items[a:b])) < b - a
+        for a, b in zip(slots.offsets[:-1].tolist(), slots.offsets[1:].tolist(), strict=True)
+    ):
+        raise TypeError("an item is there twice")
+    given = {name: _checked(arrays.pop(name, None), name, dtype) for name, dtype in _ARRAYS.items()}
+    n = len(given["left"])
+    extra = {"expert": np.int32, "column category": np.int32, "column n_both_bad": np.float64}
+    known = {name: _checked(arrays.pop(name), name, dtype) for name, dtype in extra.items() if name in arrays}
+    covariates = arrays.pop("column covariates", None)
+    if arrays:
+        raise TypeError(f"there are arrays that belong to nothing: {listing(list(arrays))}")
+    if covariates is not None and (covariates.dtype != np.float64 or covariates.shape != (n, len(names))):
+        raise TypeError("the covariates do not fit the rows")
+    if any(len(column) != n for column in (*given.values(), *known.values())):
+        raise TypeError("the columns have different lengths")
+    codes = {"left": len(items), "right": len(items)}
+    in_range = all(_within(given[name], 0, top) for name, top in codes.items())
+    in_range &= "expert" not in known or _within(known["expert"], 0, len(experts))
+    in_range &= "column category" not in known or _within(known["column category"], -1, len(categories))
+    counts = [given[name] for name in ("n_left", "n_right", "n_ties")] + [
+        known[name] for name in known if name == "column n_both_bad"
+    ]
+    usual = all(bool((np.isfinite(c) & (c >= 0)).all()) for c in counts)
+    usual &= covariates is None or bool(np.isfinite(covariates).all())
+    if not (in_range and usual):
+        raise TypeError("a code or a count is out of range")
+    where = slots.instance[given["left"]]
+    met = (given["left"] != given["right"]) & (where == slots.instance[given["right"]])
+    if not met.all() or (np.diff(where) < 0).any() or not isinstance(header["sided"], bool):
+        raise TypeError("the rows are not pairs of an instance, in its order")
+    columns = VoteColumns(
+        None, known.get("column category"), Texts(categories), covariates, Texts(names), known.get("column n_both_bad")
+    )
+    experts_of = known.get("expert")
+    return Comparisons.from_codes(
+        slots, Texts(experts), experts_of, *given.values(), sided=header["sided"], columns=columns
+    )
+
+
+def _checked(array: Any, name: str, dtype: Any) -> Any:
+    if array is None or array.dtype != dtype or array.ndim != 1:
+        raise TypeError(f"the column {name} is missing or of another type")
+    return array
+
+
+def _within(codes: Any, least: int, below: int) -> bool:
+    return bool(((codes >= least) & (codes < below)).all())

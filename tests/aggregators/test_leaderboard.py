@@ -1,0 +1,170 @@
+"""Leaderboard: votes in batches give the board of all votes at once, also after saving, and late or odd votes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import concordant as cc
+from concordant.base.saving import read_arrays, write_arrays
+from concordant.errors import ConcordantError, DataError, FormatError, KindError
+
+# The first batches do not place all items, and few judges see the last one.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::concordant.errors.IdentifiabilityWarning"),
+    pytest.mark.filterwarnings("ignore:fewer than 5 experts:concordant.errors.UncertaintyWarning"),
+]
+
+SETTINGS: list[dict[str, Any]] = [
+    {},
+    {"side_effect": True, "anchor": "i3"},
+    {"reliability": True, "max_iter": 500},
+    {"half_life": 400.0},
+]
+
+
+def votes(n: int = 4000, seed: int = 1) -> cc.Comparisons:
+    """Return votes with ties, by judges, in the order of their times, with a category and one more item at the end."""
+    sample = cc.synthetic.bradley_terry(12, n, ties=0.4, n_experts=15, unreliable=0.2, random_state=seed).comparisons
+    late = cc.Comparisons("q", ["e1", "e2", "e2"], ["late", "i1", "late"], ["i1", "late", "i2"], [2, 1, 1], [1, 0, 2])
+    both = cc.concat([sample, late])
+    frame = both.to_frame().with_row_index("time")
+    category = ["code" if k % 3 else "chat" for k in range(both.n_rows)]
+    return cc.Comparisons(
+        frame["instance"],
+        frame["expert"],
+        frame["left"],
+        frame["right"],
+        frame["n_left"],
+        frame["n_right"],
+        frame["n_ties"],
+        time=frame["time"],
+        category=category,
+    )
+
+
+def batches(given: cc.Comparisons, seed: int) -> list[cc.Comparisons]:
+    edges = np.sort(np.random.default_rng(seed).choice(np.arange(1, given.n_rows), 9, replace=False))
+    return [given.select_rows(part) for part in np.split(np.arange(given.n_rows), edges)]
+
+
+def by_item(board: cc.Consensus, column: str = "score") -> dict[str, float]:
+    return dict(zip(board.items.tolist(), getattr(board, column).tolist(), strict=True))
+
+
+@pytest.mark.parametrize("params", SETTINGS, ids=lambda p: "-".join(p) or "plain")
+def test_votes_in_batches_give_the_board_of_all_votes(params: dict[str, Any]) -> None:
+    every = votes()
+    arena = cc.Leaderboard(cc.BradleyTerry(**params))
+    for batch in batches(every, 3):
+        scores = arena.update(batch)
+    want = cc.BradleyTerry(**params).fit_predict(every)
+    tolerance = 1e-6 if "reliability" in params else 1e-9
+    assert by_item(scores) == pytest.approx(by_item(want), abs=tolerance)
+    board = arena.board()
+    for column in ("score", "stderr", "rank_lower", "rank_upper"):
+        assert by_item(board, column) == pytest.approx(by_item(want, column), abs=max(tolerance, 1e-8)), column
+    assert arena.n_votes == every.outcomes.sum()
+    # Judges, sides and categories survive; times are in the counts.
+    assert arena.votes.n_experts == 15
+    assert arena.votes.categories == ["chat", "code"]
+    assert arena.votes.n_rows < every.n_rows
+
+
+def test_a_leaderboard_goes_on_from_its_file(tmp_path: Path) -> None:
+    every = votes()
+    parts = batches(every, 5)
+    file = tmp_path / "board.state"
+    model = cc.BradleyTerry(half_life=1000.0, side_effect=True)
+    arena = cc.Leaderboard(model)
+    for batch in parts:
+        arena.update(batch)
+        arena.save(file)
+        arena = cc.Leaderboard.load(file)
+    want = model.fit_predict(every)
+    assert by_item(arena.board()) == pytest.approx(by_item(want), abs=1e-9)
+    assert arena.fitted.side_ == pytest.approx(model.side_, abs=1e-9)
+    assert arena.n_votes == every.outcomes.sum()
+
+
+def test_late_votes_count_by_their_age() -> None:
+    every = votes(600)
+    parts = batches(every, 7)
+    arena = cc.Leaderboard(cc.BradleyTerry(half_life=50.0), parts[-1])
+    for batch in parts[:-1]:
+        scores = arena.update(batch)
+    want = cc.BradleyTerry(half_life=50.0, uncertainty="none").fit_predict(every)
+    assert by_item(scores) == pytest.approx(by_item(want), abs=1e-9)
+
+
+def test_votes_that_do_not_fit_change_nothing() -> None:
+    every = votes(500)
+    arena = cc.Leaderboard(cc.BradleyTerry(half_life=50.0), every)
+    before, n = by_item(arena.board()), arena.n_votes
+    frame = every.select_rows(range(5))
+    for odd in (frame.without_columns(), frame.select_experts(["e1"]).collapse(keep=["time", "category"])):
+        with pytest.raises(DataError):
+            arena.update(odd)
+    with pytest.raises(KindError):
+        arena.update(cc.from_lists({"x": ["a", "b"]}))  # type: ignore[arg-type]
+    assert (by_item(arena.board()), arena.n_votes) == (before, n)
+    with pytest.raises(KindError, match="RRF"):
+        cc.Leaderboard("rrf")
+    with pytest.raises(ConcordantError, match="no votes yet"):
+        cc.Leaderboard().board()
+
+
+def _damage(header: dict[str, Any], arrays: dict[str, Any], what: str) -> None:
+    if what == "code":
+        arrays["left"][0] = 99
+    elif what == "count":
+        arrays["n_left"][0] = np.nan
+    elif what == "self":
+        arrays["right"][0] = arrays["left"][0]
+    elif what == "length":
+        arrays["n_ties"] = arrays["n_ties"][:-1]
+    elif what == "sizes":
+        header["sizes"] = [3]
+    elif what == "items":
+        header["items"][1] = header["items"][0]
+    elif what == "expert":
+        arrays["expert"][0] = -1
+    elif what == "extra":
+        arrays["more"] = np.zeros(2)
+    elif what == "params":
+        header["params"]["prior"] = -1
+    elif what == "unknown":
+        header["params"]["colour"] = "red"
+    elif what == "votes":
+        header["n_votes"] = -1.0
+    else:
+        del header["latest"]
+
+
+HARM = ["code", "count", "self", "length", "sizes", "items", "expert", "extra", "params", "unknown", "votes", "missing"]
+
+
+@pytest.mark.parametrize("what", HARM)
+def test_a_manipulated_file_is_refused(tmp_path: Path, what: str) -> None:
+    file = tmp_path / "board.state"
+    cc.Leaderboard(cc.BradleyTerry(), votes(300)).save(file)
+    header, arrays = read_arrays(file, "leaderboard")
+    kept = ("checksum", "format", "version", "kind")
+    header = {name: value for name, value in header.items() if name not in kept}
+    _damage(header, arrays, what)
+    write_arrays(file, "leaderboard", header, arrays)
+    with pytest.raises(FormatError, match=r"board\.state"):
+        cc.Leaderboard.load(file)
+
+
+def test_a_leaderboard_is_no_model_and_a_model_no_leaderboard(tmp_path: Path) -> None:
+    file = tmp_path / "board.state"
+    cc.Leaderboard(cc.BradleyTerry(), votes(300)).save(file)
+    with pytest.raises(FormatError, match=r"Leaderboard\.load"):
+        cc.load(file)
+    cc.RRF().save(file)
+    with pytest.raises(FormatError, match=r"concordant\.load"):
+        cc.Leaderboard.load(file)
