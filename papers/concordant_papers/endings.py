@@ -114,8 +114,7 @@ ENDINGS: dict[str, Ending] = {
     ),
     "ltr-ties": Ending(
         "Two public sets replace the published one, whose licence forbids passing it on. The order of methods depends "
-        "on the penalty, so that both protocols are shown, and the statement about the three PMOP counts as holding "
-        "where it holds by both.",
+        "on the penalty, so that both protocols are shown, and a statement counts as holding where it holds by both.",
         "The published protocol and penalties by cross-validation; one set of second-order features for all methods.",
         "Whether the published order holds on the published data with penalties chosen for every method.",
     ),
@@ -133,7 +132,7 @@ ENDINGS: dict[str, Ending] = {
     "mallows-random-experts": Ending(
         "Where few systems are random, CombMNZ is above the model: all systems are then of use, and they err "
         "apart from each other.",
-        "All levels of noise of the paper, five draws each.",
+        "Ten levels of noise, from no random system to all 38, five draws each.",
         "The figure is printed without numbers.",
     ),
     "ulara-recall": Ending(
@@ -145,7 +144,7 @@ ENDINGS: dict[str, Ending] = {
     "ulara-random-experts": Ending(
         "ULARA is superior where many systems are random, not everywhere; and the best ν rises with the noise here, "
         "because the pool of documents is small for so many random lists.",
-        "All levels of noise of the paper, five draws each, and thresholds from 1 to 16.",
+        "Eight levels of noise, from no random system to 36 of 40, five draws each, and thresholds from 1 to 16.",
         "How the paper drew its random lists.",
     ),
     "meta-search": Ending(

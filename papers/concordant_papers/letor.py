@@ -126,7 +126,9 @@ BASELINES: dict[str, Way] = {
     ),
     # One item beats another where the sum of rank differences is positive: this gives the published row to the digit.
     "Condorcet": Way("copeland", comparisons="count", seen="which of several variants of the method"),
-    "RRF": Way("rrf"),
+    "RRF": Way(
+        "rrf", seen="that the smallest rank is the best, and LETOR's conventions, which this row settled for all others"
+    ),
 }
 # The same methods as their users have them: ranks are ranks, and no setting was seen.
 AT_DEFAULTS: dict[str, Way] = {

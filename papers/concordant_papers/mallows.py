@@ -539,12 +539,13 @@ def _page_recall(setting: Setting, values: Mapping[str, Any]) -> Page:
                 marks={c: "*" for c, m in at.items() if _p_value(of[m], base[m]) < 0.05},
             )
         )
-    gains[0] = gains[0]._replace(why=_why_no_gain(gains, each))
+    seen = "" if setting.quick else "the default ν, which was set with results on these topics in view"
+    gains[0] = gains[0]._replace(why=_why_no_gain(gains, each), seen=seen)
     note = (
         f"Relative, percent; * significant by a paired t-test over the topics. {found['experts']} systems, all they "
         "list. ν is the number of lists that must hold a document before it says something about the systems, η how "
-        "much disagreement costs (0 believes all alike). The first row is the library's default, which was set with "
-        "results on these topics in view; the others show what any choice would give."
+        "much disagreement costs (0 believes all alike). The first row is the library's default; the others show what "
+        "any choice would give."
     )
     systems = ", ".join(found["systems"])
     tables = [

@@ -70,8 +70,13 @@ _SEEN = (
     "the similarity, the fall-back for films with fewer than 10 raters and half the weight from the second place on, "
     "among a few dozen variants"
 )
-# Of the rows of table 3 by Bradley-Terry.
-_STEP_SEEN = "the length of the gradient steps"
+# The neighbours of one table, and the steps of all rows: the library's lengths were set with these rows in view.
+_COSINE_SEEN = "the similarity and the fall-back for films with fewer than 10 raters, among a few dozen variants"
+_STEP_SEEN = {
+    "Bradley-Terry": "the length of the gradient steps",
+    "Plackett-Luce": "the length of the gradient steps, on LETOR",
+    "MPM": "the length of the gradient steps, on LETOR",
+}
 # The films figure 4 names: in the middle of the ranking, with low variances; users, won, lost.
 NAMED = {"Sabrina": (190, 10190, 12347), "Mrs. Doubtfire": (192, 13251, 17551), "Ghost": (170, 11785, 14452)}
 
@@ -476,7 +481,9 @@ def _closest(found: Mapping[str, _Found], printed: Mapping[str, Mapping[str, flo
             else ""
         )
         errors = found[name].errors
-        rows.append(Row(name, mean, theirs, TOLERANCE if theirs else None, errors=errors, why=why, seen=_SEEN))
+        rows.append(
+            Row(name, mean, theirs, TOLERANCE if theirs else None, errors=errors, why=why, seen=_seen(name, _SEEN))
+        )
     return Table(
         "movielens-cosine-half-weight",
         "Missing ratings imputed by cosine neighbours, with half the weight from the second place on",
@@ -550,9 +557,9 @@ def _half(
             else {c: "*" for c in COLUMNS if paired_t_test(mine.users[c] - mpm.users[c]).p_value < 0.05}
         )
         why = _shortfall(name, mine.mean, theirs, first, titles) if tolerance is not None else ""
-        rows.append(
-            Row(name, mine.mean, theirs, tolerance if theirs else None, errors=mine.errors, marks=marks, why=why)
-        )
+        seen = _seen(name, _COSINE_SEEN if half == "cosine" else "") if theirs else ""
+        limit = tolerance if theirs else None
+        rows.append(Row(name, mine.mean, theirs, limit, errors=mine.errors, marks=marks, why=why, seen=seen))
     note = (
         "Mean over users, percent. ± is the standard error over seeds. * differs from MPM: paired two-sided t-test "
         "over users, 5 percent, values of a user averaged over seeds first."
@@ -565,6 +572,10 @@ def _half(
     return Table(
         f"movielens-{said.lower().replace(' ', '-')}", f"Missing ratings imputed by {said}", COLUMNS, rows, note=note
     )
+
+
+def _seen(row: str, imputation: str) -> str:
+    return "; ".join(text for text in (imputation, _STEP_SEEN.get(row, "")) if text)
 
 
 def _shortfall(
@@ -672,8 +683,9 @@ def _evidence(runs: Sequence[Mapping[str, Any]], values: Mapping[str, Any]) -> l
             ["RMSE", *(f"first of {m}" for m in MODELS)],
             rows,
             digits=3,
-            note="A tenth of the ratings was held out for the error; N@1 is of all ratings. Pather Panchali, first of "
-            f"Bradley-Terry, was rated by 8 users and is imputed for all others. Printed N@1: {said}.",
+            note="A tenth of the ratings was held out for the error; N@1 is of all ratings. PMF is of one seed. Pather "
+            "Panchali, first of Bradley-Terry, was rated by 8 users and is imputed for all others. Printed N@1: "
+            f"{said}.",
         )
     )
     return out
@@ -869,7 +881,7 @@ def _ends_table(model: str, runs: Sequence[Mapping[str, Any]], quick: bool, vari
             name += f" (published: {row['movie']})"
             if ours != theirs:
                 why = _elsewhere(row["movie"], [run["printed"].get(place) for run in runs], place)
-        seen = _STEP_SEEN if model == "Bradley-Terry" and theirs else ""
+        seen = _STEP_SEEN.get(model, "") if theirs else ""
         rows.append(Row(name, ours, theirs, 0.0 if theirs and usual else None, exact=True, why=why, seen=seen))
     note = (
         "Users who rated the film, and how often they rated another film lower (won) or higher (lost). A film is "

@@ -172,7 +172,35 @@ def test_totals_in_the_texts_are_those_of_the_pages() -> None:
 
     def numbers_after(name: str) -> list[str]:
         text = " ".join((root / name).read_text().split())
-        return re.findall(r"\d+", text.partition(f"Of {compared} published cells")[2])
+        return re.findall(r"\d+", text.partition(f"Of {compared} comparisons with published cells")[2])
 
     assert numbers_after("README.md")[:3] == [within, close, unseen]
     assert numbers_after("docs/reproduce.md")[:6] == [within, close, unseen, close, stated, holding]
+
+
+def test_counts_of_every_study_are_those_of_its_csv_files() -> None:
+    folder = Path(__file__).parents[2] / "docs" / "reproduced"
+    rows = re.findall(r"^\| \[.*\]\((.*)\.md\) \|(.*)", (folder / "index.md").read_text(), re.M)
+    counted = [(name, cells.split("|")) for name, cells in rows if len(cells.split("|")) == 8]
+    assert [name for name, _ in counted] == [study.name for study in studies()]
+    for name, cells in counted:
+        text = (folder / f"{name}.md").read_text()
+        files = [(folder / file).read_text().splitlines() for file in re.findall(r"\]\((.*\.csv)\)", text)]
+        lines = [line for file in files for line in csv.DictReader(file)]
+        compared = [line for line in lines if line["both sides"]]
+        close = [line for line in compared if line["both sides"] == "True"]
+        for line in compared:
+            gap, tolerance = float(line["difference"]), float(line["tolerance"]) + 1e-6
+            assert line["both sides"] == str(abs(gap) <= tolerance)
+            # Above the tolerance only rows that must agree to the digit count as below.
+            assert line["not below"] == str(gap >= -tolerance) or (gap > 0 and tolerance < 0.01)
+        counts = [len(compared), sum(line["not below"] == "True" for line in compared), len(close)]
+        counts += [sum(not line["seen"] for line in close), sum(bool(r["published"]) and not r["ours"] for r in lines)]
+        assert [cell.strip() for cell in cells[:5]] == ([str(n) for n in counts] if any(counts) else ["–"] * 5)
+        holding = [len(re.findall(rf"^\| .* \| {word} \|", _stated(text), re.M)) for word in ("holds", "does not hold")]
+        assert cells[5].strip() == (f"{holding[0]} of {sum(holding)}" if sum(holding) else "–")
+
+
+def _stated(text: str) -> str:
+    """Return what a page says that the paper states."""
+    return text.partition("## What the paper states")[2].partition("\n## ")[0]
