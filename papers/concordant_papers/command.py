@@ -103,7 +103,7 @@ def _reproduce(
         if setting.quick
         else f"Methods with chance are means over {setting.seeds} seeds. A cell counts as not below where ours is at "
         "least the published value less the tolerance of its row, and as within on both sides where it is not above "
-        "it by more than the tolerance either; it counts once for each table that prints it and each of our rows "
+        "it by more than the tolerance either; it counts once for each table that shows it and each of our rows "
         "that is compared with it. Settings are chosen on validation parts, except where a page says of a "
         "row that they were seen: chosen with the published row or results on test parts in view."
     )

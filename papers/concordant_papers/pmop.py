@@ -304,13 +304,13 @@ def _note(values: Mapping[str, Any], name: str) -> str:
     kept = next((v["products"] for key, v in values.items() if key.startswith(f"{name}/second")), "no")
     return (
         f"{one['queries'][0]} training and {one['queries'][1]} test queries. First order: {one['features']} features; "
-        f"second order: the {kept} products of two features whose correlation with the grade is above the threshold, "
-        "chosen and standardised on the whole training part for all methods alike. Gain 2^grade − 1, discount "
-        f"1/log2(1 + i). < and > are significantly below and above {BASELINE} with the same features: paired t-test "
-        "over the test queries, Holm's correction over the rows, 5 %. Penalty and passes by cross-validation of "
-        f"{SELECT.upper()} inside the training part. The published protocol has no penalty, holds nothing out, and "
-        "takes 100 steps of L-BFGS, or 1,000 passes at a learning rate of 0.1 where the gradient is sampled. ± is the "
-        f"standard error over up to {SEEDS} seeds, for methods with chance."
+        f"second order: the {kept} products of two features whose correlation with the grade is above the threshold. "
+        "They are chosen, and both are standardised, on the whole training part, once for all methods. Gain 2^grade − "
+        f"1, discount 1/log2(1 + i). < and > are significantly below and above {BASELINE} with the same features: "
+        "paired t-test over the test queries, Holm's correction over the rows, 5 %. Penalty and passes by "
+        f"cross-validation of {SELECT.upper()} inside the training part. The published protocol has no penalty, holds "
+        "nothing out, and takes 100 steps of L-BFGS, or 1,000 passes at a learning rate of 0.1 where the gradient is "
+        f"sampled. ± is the standard error over up to {SEEDS} seeds, for methods with chance."
     )
 
 
