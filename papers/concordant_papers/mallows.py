@@ -583,11 +583,13 @@ def _why_no_gain(gains: Sequence[Row], each: Mapping[str, Mapping[str, Floats]])
     by_eta = {0.0: f"{_ULARA}, η = 0", 1.0: f"{_ULARA}, η = 1", 3.0: _ULARA, 10.0: f"{_ULARA}, η = 10"}
     known = {g.name: g for g in gains}
     costs = ", ".join(f"{known[name].ours['MAP']:+.1f} % at η = {eta:g}" for eta, name in by_eta.items())
+    turned = known[f"{_ULARA}, update as printed"].ours["MAP"]
     return (
         f"{'only ' + ', '.join(reached) if reached else 'no row, whatever its ν, η or update,'} reaches the published "
         f"gain. Distrust by itself gains nothing here: in MAP it is {costs}, where η = 0 believes all systems alike. "
-        "All of them are of use, and those that differ bring what the others miss; a gain comes with useless experts "
-        f"(see ulara-random-experts). The paper prints neither its λ nor the level of its {BASELINE}, which has "
+        f"The update as printed rewards disagreement instead of punishing it, and has {turned:+.1f} %. All systems are "
+        "of use, and those that differ bring what the others miss; a gain comes with useless experts (see "
+        f"ulara-random-experts). The paper prints neither its λ nor the level of its {BASELINE}, which has "
         f"{100 * float(each[BASELINE]['iprec(recall=0)'].mean()):.1f} % at recall 0 here"
     )
 
