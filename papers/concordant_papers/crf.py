@@ -254,16 +254,17 @@ def _shortfall(result: Result | None, theirs: Mapping[str, float] | None, tolera
         return ""
     n = sum(map(len, result.values["MAP"]))
     rest = min((gap for gap in gaps.values() if gap >= -tolerance), default=None)
-    others = "" if rest is None else f"; no other column is further off than {rest:+.2f}"
+    others = "" if rest is None else f"; no other column is below by more than {max(-rest, 0.0):.2f}"
     runs = len(next(iter(result.seed_means.values())))
     if runs > 1:
         # The papers print one run. Compare the worst cell of each of our runs.
         worst = [min(result.seed_means[c][k] - value for c, value in theirs.items()) for k in range(runs)]
         near = sum(gap >= -tolerance for gap in worst)
+        verb = "has" if near == 1 else "have"
+        some = f"{near} of our {runs} runs, taken alone, {verb} no" if near else "all ours have a"
         others += (
-            f". The printed row is one run: of our {runs} runs, taken alone, {near or 'none'} "
-            f"{'has' if near == 1 else 'have'} every cell within {tolerance:g}, and the nearest is off by at most "
-            f"{max(worst):+.2f}"
+            f". The printed row is one run: {some} cell below by more than {tolerance:g}, and the nearest is below by "
+            f"at most {max(-max(worst), 0.0):.2f}"
         )
     return f"below by more than {tolerance:g}: {', '.join(words)} of a mean over {n} queries{others}"
 

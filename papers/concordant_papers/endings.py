@@ -32,9 +32,9 @@ _BASELINES = (
 
 ENDINGS: dict[str, Ending] = {
     "letor-supervised": Ending(
-        "Our CRF and SVDRank train longer and average more than the papers' did. The printed CRF row is a single run. "
-        "The CRF is significantly above every baseline of the paper, but not above CPS once CPS reads ranks as ranks, "
-        "nor above SVDsup.",
+        "Our CRF averages over draws and passes, and our SVDRank over passes; the papers' did not. The printed CRF row "
+        "is a single run. The CRF is significantly above every baseline of the paper, but not above CPS once CPS reads "
+        "ranks as ranks, nor above SVDsup.",
         "The model of the papers' text (sums over the drawn items, energy divided by their squared number) with rates "
         "up to 1,000, plain stochastic ascent, and our defaults. " + _BASELINES,
         "Which learning rate the papers used, and how CPS fitted its weights.",

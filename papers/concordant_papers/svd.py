@@ -139,7 +139,7 @@ def _page_ranks(setting: Setting, values: Mapping[str, Any]) -> Page:
         ]
         note = (
             MARKS.format(baseline="p = 1") + " p singular triples of every expert, log transform, training as printed. "
-            "Held out: NDCG@10 of the validation parts, by which the paper chose p."
+            "Held out: NDCG@10 of the validation parts. The paper chose p by cross-validation."
         )
         tables.append(
             Table(f"{name}-svd-rank", f"{name}: singular triples of every expert", list(COLUMNS), rows, note=note)

@@ -179,7 +179,7 @@ def test_what_falls_short_is_said_with_its_standard_error() -> None:
     text = crf._shortfall(at(0.4), {"N@1": 41.0, "MAP": 40.2}, 0.5)
     of = at(0.4).of_query("N@1")
     assert f"N@1 -1.00 (standard error {100 * of.std(ddof=1) / 50**0.5:.2f})" in text
-    assert "further off than -0.20" in text
+    assert "no other column is below by more than 0.20" in text
     assert crf._shortfall(at(0.4), {"N@1": 40.4}, 0.5) == ""
 
 

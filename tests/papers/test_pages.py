@@ -164,6 +164,12 @@ def test_every_study_says_why_it_differs() -> None:
         assert ending.text().startswith("## Why it is so")
 
 
+@pytest.mark.parametrize("name", ENDINGS)
+def test_the_page_of_a_study_ends_as_the_next_one_will(name: str) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "reproduced" / f"{name}.md").read_text()
+    assert page.endswith(f"{ENDINGS[name].text()}\n")
+
+
 def test_totals_in_the_texts_are_those_of_the_pages() -> None:
     root = Path(__file__).parents[2]
     lines = (root / "docs" / "reproduced" / "index.md").read_text().splitlines()
