@@ -163,8 +163,9 @@ def compute(
     outcome = Outcome({s.name: {} for s in studies}, {s.name: {} for s in studies}, {s.name: {} for s in studies}, 0)
     waiting: list[tuple[str, Cell, Path]] = []
     resumed = 0
+    plans = {study.name: study.plan(setting) for study in studies}
     for study in studies:
-        for cell in study.plan(setting):
+        for cell in plans[study.name]:
             path = store / study.name / _file_name(study.name, cell)
             known = None if fresh else _read(path)
             if known is None:
@@ -190,7 +191,12 @@ def compute(
         done += 1
         report_progress(done, total)
         report_status(f"{name}: {cell.key}")
-    return outcome._replace(resumed=resumed)
+    return Outcome(*(_as_planned(of, plans) for of in outcome[:3]), resumed)
+
+
+def _as_planned(found: dict[str, dict[str, Any]], plans: Mapping[str, Sequence[Cell]]) -> dict[str, dict[str, Any]]:
+    """Return the cells in the order of the plans: pages must not depend on which cell finished first."""
+    return {name: {c.key: of[c.key] for c in plans[name] if c.key in of} for name, of in found.items()}
 
 
 class _Failure(NamedTuple):

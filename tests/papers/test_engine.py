@@ -69,6 +69,21 @@ def test_finished_cells_are_not_computed_again(tmp_path: Path, jobs: int) -> Non
     assert log.read_text().split().count("0") == 2
 
 
+@pytest.mark.parametrize("resumed", [False, True])
+def test_cells_come_in_the_order_of_the_plan_whichever_is_finished_first(tmp_path: Path, resumed: bool) -> None:
+    log = tmp_path / "log"
+    # Cells that take longer start first.
+    cells = [cell._replace(seconds=float(n)) for n, cell in enumerate(squares(log))]
+    bad = [Cell(f"bad {x}", failing, {"x": x}, seconds=float(x)) for x in range(3)]
+    if resumed:
+        compute([study(cells[2:4])], SETTING, tmp_path, jobs=1)
+    found = compute([study([*cells, *bad])], SETTING, tmp_path, jobs=1)
+    assert log.read_text().split() != list("01234")
+    assert list(found.values["squares"]) == list(found.seconds["squares"]) == [cell.key for cell in cells]
+    assert list(found.failed["squares"]) == [cell.key for cell in bad]
+    assert found.resumed == 2 * resumed
+
+
 def test_other_arguments_and_changed_files_are_computed_anew(tmp_path: Path) -> None:
     log, data = tmp_path / "log", tmp_path / "data"
     data.mkdir()
