@@ -44,7 +44,7 @@ ENDINGS: dict[str, Ending] = {
         "which experts look useless changes with the fold and the seed.",
         "The four experts of the papers, and our own rule, which removes experts only while the validation metric "
         "does not fall.",
-        "From which fold and run the papers took the weights.",
+        "From which run the papers took the weights; their figure shows those of fold 1.",
     ),
     "crf-weights": Ending(
         "beta+ and beta- of one expert are nearly collinear, so that their signs alone are not determined by the data.",
