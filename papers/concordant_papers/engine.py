@@ -191,10 +191,13 @@ def compute(
         done += 1
         report_progress(done, total)
         report_status(f"{name}: {cell.key}")
-    return Outcome(*(_as_planned(of, plans) for of in outcome[:3]), resumed)
+    values, seconds, failed = outcome.values, outcome.seconds, outcome.failed
+    return Outcome(_as_planned(values, plans), _as_planned(seconds, plans), _as_planned(failed, plans), resumed)
 
 
-def _as_planned(found: dict[str, dict[str, Any]], plans: Mapping[str, Sequence[Cell]]) -> dict[str, dict[str, Any]]:
+def _as_planned(
+    found: Mapping[str, Mapping[str, Any]], plans: Mapping[str, Sequence[Cell]]
+) -> dict[str, dict[str, Any]]:
     """Return the cells in the order of the plans: pages must not depend on which cell finished first."""
     return {name: {c.key: of[c.key] for c in plans[name] if c.key in of} for name, of in found.items()}
 
