@@ -191,8 +191,12 @@ def compute(
         done += 1
         report_progress(done, total)
         report_status(f"{name}: {cell.key}")
-    values, seconds, failed = outcome.values, outcome.seconds, outcome.failed
-    return Outcome(_as_planned(values, plans), _as_planned(seconds, plans), _as_planned(failed, plans), resumed)
+    return Outcome(
+        _as_planned(outcome.values, plans),
+        _as_planned(outcome.seconds, plans),
+        _as_planned(outcome.failed, plans),
+        resumed,
+    )
 
 
 def _as_planned(
