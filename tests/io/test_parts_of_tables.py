@@ -318,7 +318,8 @@ def test_what_outcomes_name_is_decided_for_all_parts(parts: list[list[tuple[str,
         whole = type(error)
     reading = OutcomeReader(("left", "right"), None, lambda: map(columns, parts))
     try:
-        counts = [np.array(reading.count(columns(part), RowSource())) for part in parts]
+        each = [reading.count(columns(part), RowSource()) for part in parts]
+        counts = [np.array([c.n_left, c.n_right, c.n_ties + c.n_both_bad]) for c in each]
         found: object = np.concatenate(counts, axis=1).tolist()
     except ConcordantError as error:
         found = type(error)

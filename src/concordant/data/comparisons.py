@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Self
+from numbers import Integral
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 
@@ -411,6 +412,76 @@ class Comparisons(ExpertContainer):
             by_expert[codes[str(expert)]] = checked_weight(factor, expert)
         return self.multiply_counts(by_expert[self.expert])
 
+    def cap_experts(
+        self, n: int, *, keep: Literal["random", "first", "last"] = "random", random_state: int = 0
+    ) -> Self:
+        """Return the comparisons with at most `n` rows of each expert in each instance; all items stay known.
+
+        Parameters
+        ----------
+        n : int
+            How many rows, each of them a vote. Rows of counts are kept or left out as a whole.
+        keep : {"random", "first", "last"}
+            Which rows: drawn at random; or the first or last by time, and by their order where there are no times.
+        random_state : int
+            Seed of the draw.
+
+        Examples
+        --------
+        >>> c = Comparisons("arena", ["x", "x", "x", "y"], ["a", "b", "a", "a"], ["b", "c", "c", "b"])
+        >>> [c.cap_experts(2, keep=how).left.tolist() for how in ("first", "last")]
+        [[0, 1, 0], [1, 0, 0]]
+        """
+        if isinstance(n, bool) or not isinstance(n, Integral) or n < 1:
+            raise ParameterError.invalid("n", "cap_experts", "a whole number >= 1", n)
+        if keep not in ("random", "first", "last"):
+            raise ParameterError.invalid("keep", "cap_experts", "'random', 'first' or 'last'", keep)
+        if self.expert is None:
+            raise DataError("cap_experts keeps some votes of each expert, and these votes name none.")
+        if keep == "random":
+            place = np.random.default_rng(random_state).random(self.n_rows)
+        else:
+            place = np.arange(self.n_rows, dtype=np.float64) if self.time is None else self.time
+            place = place if keep == "first" else -place
+        group = self.slots.instance[self.left].astype(np.int64) * max(self.n_experts, 1) + self.expert
+        # Equal times keep the order of the rows, or its reverse.
+        turn = np.arange(self.n_rows) if keep != "last" else -np.arange(self.n_rows)
+        order = np.lexsort((turn, place, group))
+        grouped = group[order]
+        begins = np.flatnonzero(np.diff(grouped, prepend=-1))
+        number = np.arange(self.n_rows) - np.repeat(begins, np.diff(begins, append=self.n_rows))
+        return self.select_rows(np.sort(order[number < n]))
+
+    def equal_weights(self, by: Literal["experts", "pairs"]) -> Self:
+        """Return the comparisons with counts multiplied so that each expert, or each pair, weighs the same.
+
+        The total of each instance stays the same. Without outcomes an expert or a pair has no weight.
+
+        Examples
+        --------
+        >>> c = Comparisons("arena", ["x", "x", "x", "y"], ["a", "b", "a", "a"], ["b", "c", "c", "b"])
+        >>> c.equal_weights("experts").n_left.round(3).tolist()
+        [0.667, 0.667, 0.667, 2.0]
+        """
+        instance = self.slots.instance[self.left].astype(np.int64)
+        if by == "experts":
+            if self.expert is None:
+                raise DataError("equal_weights(by='experts') needs experts, and these votes name none.")
+            group = instance * max(self.n_experts, 1) + self.expert
+        elif by == "pairs":
+            low, high = np.minimum(self.left, self.right), np.maximum(self.left, self.right)
+            group = low.astype(np.int64) * max(self.n_slots, 1) + high
+        else:
+            raise ParameterError.invalid("by", "equal_weights", "'experts' or 'pairs'", by)
+        _, group = np.unique(group, return_inverse=True)
+        totals = np.bincount(group, self.outcomes)
+        home = np.zeros(len(totals), dtype=np.int64)
+        home[group] = instance
+        there = totals > 0
+        share = np.bincount(home, totals, len(self)) / np.maximum(np.bincount(home, there, len(self)), 1)
+        factor = np.divide(share[home], totals, out=np.ones(len(totals)), where=there)
+        return self.multiply_counts(factor[group])
+
     def discount(self, half_life: float) -> Self:
         """Return the comparisons with counts halved for every `half_life` by which a row is older than the latest.
 
@@ -496,10 +567,14 @@ class Comparisons(ExpertContainer):
         named = {p.expert is not None for p in parts}
         if len(named) > 1:
             raise DataError(
-                "cannot join comparisons with experts and without. Name an expert in every part, or in none."
+                "cannot join comparisons with experts and without. Name an expert in every part, or in none: "
+                "votes.collapse() adds up the votes of all experts."
             )
         if len({p.sided for p in parts}) > 1:
-            raise DataError("cannot join comparisons with known sides and without.")
+            raise DataError(
+                "cannot join comparisons with known sides and without. Leave the sides out of all parts: "
+                "votes.collapse(), or votes.collapse(keep=['experts']) where experts are named."
+            )
         slots, moved = Slots.concat([p.slots for p in parts])
         experts, expert_of = join_experts(p.experts for p in parts)
         left = np.concatenate([m[p.left] for p, m in zip(parts, moved, strict=True)]).astype(np.int32)

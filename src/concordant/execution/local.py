@@ -27,8 +27,10 @@ __all__ = [
     "free_memory",
     "map_instances",
     "n_threads",
+    "report_note",
     "report_status",
     "report_progress",
+    "telling",
     "threads",
     "without_progress",
     "watch",
@@ -46,6 +48,7 @@ _CONTAINER = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_i
 _threads: ContextVar[int | None] = ContextVar("concordant_threads", default=None)
 _watcher: ContextVar[Callable[[int, int], None] | None] = ContextVar("concordant_watcher", default=None)
 _listener: ContextVar[Callable[[str], None] | None] = ContextVar("concordant_listener", default=None)
+_told: ContextVar[Callable[[str], None] | None] = ContextVar("concordant_told", default=None)
 
 
 def cores() -> int:
@@ -170,6 +173,30 @@ def report_status(text: str) -> None:
     listener = _listener.get()
     if listener is not None:
         listener(text)
+
+
+@contextmanager
+def telling(note: Callable[[str], None]) -> Iterator[None]:
+    """Call `note(text)` with what the work inside the block did as asked and is worth a line, such as rows left out.
+
+    Examples
+    --------
+    >>> with telling(print):
+    ...     report_note("left out 3 of 10 rows")
+    left out 3 of 10 rows
+    """
+    token = _told.set(note)
+    try:
+        yield
+    finally:
+        _told.reset(token)
+
+
+def report_note(text: str) -> None:
+    """Report to `telling` one sentence; nobody need listen."""
+    note = _told.get()
+    if note is not None:
+        note(text)
 
 
 class RowRate:

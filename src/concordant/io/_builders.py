@@ -20,6 +20,7 @@ from concordant.data.features import Features
 from concordant.data.index import Slots, Texts
 from concordant.data.labels import Labels
 from concordant.data.preferences import MISSING, Kind, Preferences
+from concordant.data.vote_columns import VoteColumns
 from concordant.errors import (
     ConcordantError,
     DataError,
@@ -269,12 +270,19 @@ def checked_preferences(frame: pl.DataFrame, kind: Kind, source: RowSource) -> p
 
 
 def build_comparisons(
-    frame: pl.DataFrame, source: RowSource, *, sided: bool = True, self_pairs: str = "error", experts: bool = True
+    frame: pl.DataFrame,
+    source: RowSource,
+    *,
+    sided: bool = True,
+    self_pairs: str = "error",
+    experts: bool = True,
+    covariates: Sequence[str] = (),
 ) -> Comparisons:
     """Return comparisons from the columns instance, left, right, the three counts and, optionally, expert and weight.
 
-    A row without a right item and without counts makes the left item known. With `experts=False` experts are checked
-    and not kept.
+    Further columns: n_both_bad, time in seconds, category as text, and "covariate 0", "covariate 1", ... for the names
+    in `covariates`. A row without a right item and without counts makes the left item known. With `experts=False`
+    experts are checked and not kept.
     """
     if self_pairs not in ("error", "drop"):
         raise ParameterError.invalid("self_pairs", "a reader of comparisons", "'error' or 'drop'", self_pairs)
@@ -297,9 +305,11 @@ def build_comparisons(
     counted = (~(alone | same)).to_numpy()
     slots, left_slot, right_slot = _pair_slots(instance, left, right.set(alone, None))
     counts = [_counts(columns.get(name), name, counted, source) for name in names]
+    more = _vote_columns(frame, covariates, counted, source)
     if "weight" in frame.columns:
         weight = _counts(parse_numbers(frame["weight"], "weight", source), "weight", counted, source)
         counts = [c * weight for c in counts]
+        more = more.scaled(weight)
     expert, known = None, Texts()
     if "expert" in frame.columns:
         named = id_texts(frame["expert"], "expert", source, optional=~counted)
@@ -312,13 +322,39 @@ def build_comparisons(
     at = kept[order]
     a, b = left_slot[at], right_slot[at]
     n_left, n_right, n_ties = (c[at] for c in counts)
+    more = more.take(at)
     if not sided:
         flip = a > b
+        more = more.flipped(flip)
         a, b = np.where(flip, b, a), np.where(flip, a, b)
         n_left, n_right = np.where(flip, n_right, n_left), np.where(flip, n_left, n_right)
-    return Comparisons.from_codes(
-        slots, known, None if expert is None else expert[order], a, b, n_left, n_right, n_ties, sided=sided
-    )
+    voter = None if expert is None else expert[order]
+    return Comparisons.from_codes(slots, known, voter, a, b, n_left, n_right, n_ties, sided=sided, columns=more)
+
+
+def _vote_columns(frame: pl.DataFrame, covariates: Sequence[str], counted: Any, source: RowSource) -> VoteColumns:
+    """Return what is known of each row beside its counts; raise where a vote lacks it."""
+
+    def numbers(role: str, what: str) -> Floats:
+        column = frame[role]
+        missing = (column.is_null() & pl.Series(counted)).arg_true()
+        if len(missing):
+            raise source.error(int(missing[0]), f"the {what} is missing. Fill it in, or leave the row out.")
+        return column.fill_null(0.0).to_numpy().astype(np.float64, copy=True)
+
+    codes, categories, bad = None, Texts(), None
+    if "category" in frame.columns:
+        told = frame["category"].is_not_null()
+        found, vocabulary = factorize(frame["category"].filter(told))
+        codes = np.full(len(frame), -1, dtype=np.int32)
+        codes[told.to_numpy()] = found
+        categories = Texts(vocabulary.to_list())
+    if "n_both_bad" in frame.columns:
+        bad = _counts(parse_numbers(frame["n_both_bad"], "n_both_bad", source), "n_both_bad", counted, source)
+    each = [numbers(f"covariate {k}", f"covariate {quote(name)}") for k, name in enumerate(covariates)]
+    time = numbers("time", "time") if "time" in frame.columns else None
+    matrix = np.column_stack(each) if each else None
+    return VoteColumns(time, codes, categories, matrix, Texts(list(covariates)), bad)
 
 
 def _pair_slots(instance: pl.Series, left: pl.Series, right: pl.Series) -> tuple[Slots, Codes, Codes]:

@@ -32,7 +32,11 @@ def _with_ids(names: str) -> tuple[str, ...]:
 
 ALIASES: dict[str, tuple[str, ...]] = {
     "instance": _with_ids("instance query q topic prompt question election"),
-    "expert": _with_ids("expert user worker rater judge annotator assessor voter reviewer system ranker run"),
+    "expert": (
+        *_with_ids("expert user worker rater judge annotator assessor voter reviewer system ranker run"),
+        "judgehash",
+        "userhash",
+    ),
     "item": (
         *_with_ids("item movie doc document product candidate alternative option book song track"),
         "docno",
@@ -58,17 +62,20 @@ SIDE_PAIRS = (
     ("item1", "item2"),
     ("a", "b"),
 )
-# Columns of pair counts: both items, wins of the first, wins of the second, ties; last, whether the order was shown.
+# Columns of pair counts: both items, wins of the first, wins of the second, ties, votes that both were bad; last,
+# whether the order was shown.
 COUNT_PAIRS = (
-    ("left", "right", "nleft", "nright", "nties", True),
-    ("itemi", "itemj", "winsi", "winsj", "ties", False),
-    ("i", "j", "wij", "wji", "tij", False),
+    ("left", "right", "nleft", "nright", "nties", "nbothbad", True),
+    ("itemi", "itemj", "winsi", "winsj", "ties", "bothbad", False),
+    ("i", "j", "wij", "wji", "tij", "bij", False),
+    ("modela", "modelb", "winnermodela", "winnermodelb", "winnertie", "winnerbothbad", True),
+    ("left", "right", "winnerleft", "winnerright", "winnertie", "winnerbothbad", True),
 )
 
 HEADER_WORDS = frozenset(
     [w for words in ALIASES.values() for w in words]
     + [w for pair in SIDE_PAIRS for w in pair]
-    + [w for names in COUNT_PAIRS for w in names[:5] if isinstance(w, str)]
+    + [w for names in COUNT_PAIRS for w in names[:6] if isinstance(w, str)]
     + ["timestamp", "time", "stderr", "lower", "upper", "feature"]
 )
 

@@ -35,6 +35,7 @@ from concordant.io._row_sources import FileSource, JoinedSource, RowSource
 from concordant.io._tables import FILE_TYPES, TableFile, has_movielens_name, is_number, open_table
 
 __all__ = [
+    "BOTH_BAD",
     "COUNTS",
     "ColumnRequest",
     "Columns",
@@ -49,6 +50,7 @@ __all__ = [
 
 Columns = str | Mapping[str, str | int]
 COUNTS = ("n_left", "n_right", "n_ties")
+BOTH_BAD = "n_both_bad"
 _FORMS_HELP = (
     "Comparisons have the columns winner and loser, or left, right and winner, or left, right, n_left, n_right, n_ties."
 )
@@ -139,13 +141,17 @@ class ColumnRequest:
         self.owner = owner
         self.columns = dict(_parse_columns(owner, columns, ("instance", *words)))
         if instance is not None:
-            if "instance" in self.columns:
-                raise ParameterError.invalid("instance", owner, "left out when columns= names the instance", instance)
-            if not isinstance(instance, (str, int)) or isinstance(instance, bool):
-                raise ParameterError.invalid("instance", owner, "the name or number of a column", instance)
-            self.columns["instance"] = instance
+            self.add("instance", instance)
         # For each role, the first file with ids such as "7.0", and whether they were read as "7" there.
         self._fractions: dict[str, tuple[Path, bool]] = {}
+
+    def add(self, word: str, column: Any) -> None:
+        """Add the column of a role that has a parameter of its own."""
+        if word in self.columns:
+            raise ParameterError.invalid(word, self.owner, f"left out when columns= names the {word}", column)
+        if not isinstance(column, (str, int)) or isinstance(column, bool):
+            raise ParameterError.invalid(word, self.owner, "the name or number of a column", column)
+        self.columns[word] = column
 
     def note_fractions(self, role: str, path: Path, cut: bool) -> None:
         """Warn where ids such as "7.0" are taken for "7" in one file and as they are in another."""
@@ -200,6 +206,8 @@ class ResolvedColumns:
         self.table = table
         self.request = request
         self.unsided = False
+        # Whether the outcome is in one column for each possibility, of which exactly one is 1.
+        self.one_hot = False
         self.lacking: list[str] = []
         self.by_name: dict[str, list[int]] = {}
         if table.header:
@@ -282,10 +290,24 @@ class ResolvedColumns:
         instance = there.get("instance", self.column("instance", (), optional=True))
         if instance is not None:
             there["instance"] = instance
-        words = MISSING_WORDS if null_values is None else null_values
         raw, row_numbers = self.table.read(list(there.values()))
         source = FileSource(table=self.table, row_numbers=row_numbers)
         frame = raw.select(pl.col(str(c)).alias(role) for role, c in there.items())
+        part = self.with_instance(TablePart(frame, source), instance_from)
+        return self.typed(part, there, id_roles, values, null_values) if id_roles or values else part
+
+    def typed(
+        self,
+        part: TablePart,
+        roles: Mapping[str, int | None],
+        id_roles: Sequence[str],
+        values: Mapping[str, str],
+        null_values: Sequence[str] | None = None,
+    ) -> TablePart:
+        """Return rows with ids as text and values as numbers."""
+        words = MISSING_WORDS if null_values is None else null_values
+        frame, source = part
+        there = {role: c for role, c in roles.items() if c is not None}
         # Columns of the same ids are tidied together. A column of outcomes may name items and is tidied with them.
         pair, outcomes = (("winner", "loser"), ()) if "loser" in there else (("left", "right"), ("winner",))
         for group, after in ((pair, outcomes), (("instance",), ()), (("expert",), ()), (("item",), ())):
@@ -303,7 +325,7 @@ class ResolvedColumns:
             if role in there and role != outcome:
                 optional = lone if role in ("expert", "right") else None
                 frame = frame.with_columns(id_texts(frame[role], role, source, optional=optional).alias(role))
-        return self.with_instance(TablePart(frame, source), instance_from)
+        return TablePart(frame, source)
 
     def tidy(
         self, frame: pl.DataFrame, roles: list[str], after: Sequence[str] = (), columns: Sequence[int] = ()
@@ -360,7 +382,7 @@ def pair_form(resolved: ResolvedColumns) -> dict[str, int]:
     given, table = resolved.given, resolved.table
     if "loser" in given or ("winner" in given and "left" not in given and "right" not in given):
         forms = ["loser", "sides"] if "loser" not in given else ["loser"]
-    elif set(COUNTS) & set(given):
+    elif {*COUNTS, BOTH_BAD} & set(given):
         forms = ["counts"]
     else:
         forms = ["counts", "sides", "loser"]
@@ -411,17 +433,15 @@ def _sides_form(resolved: ResolvedColumns) -> dict[str, int] | None:
 
 
 def _counts_form(resolved: ResolvedColumns) -> dict[str, int] | None:
-    for a, b, wins_a, wins_b, ties, shown in COUNT_PAIRS:
+    for a, b, wins_a, wins_b, ties, bad, shown in COUNT_PAIRS:
         pair = _sides_of(resolved, [(a, b)])
-        wins = [
-            resolved.given.get(word, _by_name(resolved, (name,)))
-            for word, name in (("n_left", wins_a), ("n_right", wins_b), ("n_ties", ties))
-        ]
-        if pair is None or wins[0] is None or wins[1] is None:
+        words = (("n_left", wins_a), ("n_right", wins_b), ("n_ties", ties), (BOTH_BAD, bad))
+        counts = {word: resolved.given.get(word, _by_name(resolved, (name,))) for word, name in words}
+        if pair is None or counts["n_left"] is None or counts["n_right"] is None:
             continue
         resolved.unsided = not shown
-        out = {"left": pair[0], "right": pair[1], "n_left": wins[0], "n_right": wins[1]}
-        return out if wins[2] is None else out | {"n_ties": wins[2]}
+        resolved.one_hot = wins_a.startswith("winner") and "n_left" not in resolved.given
+        return {"left": pair[0], "right": pair[1]} | {word: c for word, c in counts.items() if c is not None}
     return None
 
 

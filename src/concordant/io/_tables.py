@@ -11,6 +11,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
 from copy import copy
 from decimal import Decimal
 from functools import cached_property
@@ -94,6 +95,8 @@ _SMALL_TABLE, _SPARSE = 1 << 20, 50
 # JSON text with an escape that may be in a key, or that encodes half of a character.
 _ESCAPED = r'\\[^"]*"\s*:|\\u[dD][89a-fA-F]'
 _SPACES = b" \t\r\n\f\v"
+# The beginning of a file that is one JSON array of objects.
+_ARRAY = re.compile(rb"(\xef\xbb\xbf)?[ \t\r\n]*\[[ \t\r\n]*[{\]]")
 _QUOTE, _LINE_FEED, _RETURN = 34, 10, 13
 
 
@@ -471,11 +474,7 @@ class _JsonTable(_LineTable):
                 row = self._object(line, text)
                 names.update(dict.fromkeys(row))
                 n, given = n + 1, given + len(row)
-        if n * len(names) > max(_SMALL_TABLE, given * _SPARSE):
-            raise FormatError(
-                f"{self.path}: as a matrix of {n:,} rows and {len(names):,} columns the table is all but empty "
-                f"({given:,} cells are given). Write a row for each expert and item: expert, item, rank."
-            )
+        _check_sparse(self.path, n, len(names), given)
         self._set_names(names, self._rows)
 
     def _object(self, line: int, text: str, keys: Iterable[str] = ()) -> _JsonObject:
@@ -490,12 +489,7 @@ class _JsonTable(_LineTable):
         wrong = next((key for key in found if not is_text(key)), None)
         if wrong is not None:
             raise ParseError(self.path, line, f"the key {quote(wrong)} {NOT_TEXT}")
-        for key in keys:
-            if key in found.repeated:
-                raise ParseError(self.path, line, f"the key {quote(key)} is given twice. Keep one of them.")
-            value = found.get(key)
-            if isinstance(value, str) and not is_text(value):
-                raise ParseError(self.path, line, f"the value {quote(value)} of {quote(key)} {NOT_TEXT}")
+        _check_keys(self.path, line, found, keys)
         return found
 
     def _read(self, wanted: list[int]) -> pl.DataFrame:
@@ -540,6 +534,144 @@ class _JsonTable(_LineTable):
     def line(self, row: int) -> int | None:
         filled = (line for line, text in self._lines() if text.strip(BLANKS))
         return next((line for n, line in enumerate(filled) if n == row), None)
+
+
+class _JsonArray(TableFile):
+    """A JSON file that is one array of objects, each of them a row; it is parsed as a whole, exactly."""
+
+    header = True
+
+    def __init__(self, path: Path, head: bytes, whole: bool) -> None:
+        super().__init__(path)
+        rows = self._head_rows(head, whole)
+        self.names = list(dict.fromkeys(name for row in rows for name in row))
+        self._whole, self._first = whole, rows[:SAMPLE_LINES]
+        self._set_sample(self._first)
+
+    def _set_sample(self, rows: list[_JsonObject]) -> None:
+        _check_width(self.path, len(self.names))
+        few = rows[: max(_SMALL_TABLE // (1 + len(self.names)), 1)]
+        self.sample = [[_json_text(row.get(name)) or "" for name in self.names] for row in few]
+
+    def _head_rows(self, head: bytes, whole: bool) -> list[_JsonObject]:
+        """Return the first objects, all of a short file."""
+        for part in () if whole else (head[: _HEAD_SIZES[0]], head):
+            text = part.removeprefix(b"\xef\xbb\xbf").decode(errors="ignore")
+            rows: list[_JsonObject] = []
+            # The last object is cut short; whatever else is wrong, reading the file says so.
+            with suppress(ParseError):
+                for _, row in _array_objects(self.path, text):
+                    rows.append(row)
+            if rows:
+                return rows
+        return [row for _, row in self._objects()]
+
+    def _objects(self) -> Iterator[tuple[int, _JsonObject]]:
+        data = read_bytes(self.path).removeprefix(b"\xef\xbb\xbf")
+        try:
+            text = data.decode()
+        except UnicodeDecodeError as error:
+            line = 1 + data.count(b"\n", 0, error.start)
+            raise ParseError(
+                self.path, line, f"expected UTF-8 text, found byte 0x{data[error.start]:02x}. Convert the file first."
+            ) from None
+        return _array_objects(self.path, text)
+
+    def find_columns(self) -> None:
+        if not self._whole:
+            self._whole = True
+            names, n, given = dict.fromkeys(self.names), 0, 0
+            for _, row in self._objects():
+                names.update(dict.fromkeys(row))
+                n, given = n + 1, given + len(row)
+            _check_sparse(self.path, n, len(names), given)
+            self.names = list(names)
+            self._set_sample(self._first)
+
+    def _read(self, wanted: list[int]) -> pl.DataFrame:
+        keys = [self.names[c] for c in wanted]
+        columns: dict[str, list[str]] = {str(c): [] for c in wanted}
+        for line, row in self._objects():
+            _check_keys(self.path, line, row, keys)
+            for c, key in zip(wanted, keys, strict=True):
+                columns[str(c)].append(_json_text(row.get(key)) or "")
+        return pl.DataFrame(columns, schema=dict.fromkeys(columns, pl.String)).with_columns(pl.all().str.strip_chars())
+
+    def _blank_rows(self, rows: Ints) -> Ints:
+        return rows[:0]
+
+    def line(self, row: int) -> int | None:
+        return next((line for n, (line, _) in enumerate(self._objects()) if n == row), None)
+
+
+_GAP = re.compile(r"[ \t\r\n]*")
+
+
+def _array_objects(path: Path, text: str) -> Iterator[tuple[int, _JsonObject]]:
+    """Yield the objects of a JSON array and the line on which each begins; raise ParseError at anything else."""
+    decoder = json.JSONDecoder(parse_constant=_no_constant, object_pairs_hook=_JsonObject)
+    line, counted = 1, 0
+
+    def gap(at: int) -> int:
+        found = _GAP.match(text, at)
+        return at if found is None else found.end()
+
+    at = gap(0) + 1
+    at = gap(at)
+    first = True
+    while True:
+        line, counted = line + text.count("\n", counted, at), at
+        here = text[at : at + 1]
+        if not here:
+            raise ParseError(path, line, "the array does not end: ] is missing.")
+        if here == "]" and first:
+            break
+        try:
+            found, end = decoder.raw_decode(text, at)
+        except (ValueError, RecursionError) as error:
+            raise ParseError(
+                path, line, f"expected a JSON object, found {quote(text[at : at + 60])} ({error})."
+            ) from None
+        if not isinstance(found, _JsonObject):
+            raise ParseError(path, line, f"expected a JSON object, found {shorten(text[at:end], 60)}.")
+        wrong = next((key for key in found if not is_text(key)), None)
+        if wrong is not None:
+            raise ParseError(path, line, f"the key {quote(wrong)} {NOT_TEXT}")
+        yield line, found
+        first = False
+        at = gap(end)
+        after = text[at : at + 1]
+        line, counted = line + text.count("\n", counted, at), at
+        if after == "]":
+            break
+        if not after:
+            raise ParseError(path, line, "the array does not end: ] is missing.")
+        if after != ",":
+            raise ParseError(path, line, f"expected , or ] after an object, found {quote(text[at : at + 60])}.")
+        at = gap(at + 1)
+    at = gap(at + 1)
+    if at < len(text):
+        line += text.count("\n", counted, at)
+        raise ParseError(path, line, f"there is text after the array: {quote(text[at : at + 60])}.")
+
+
+def _check_sparse(path: Path, rows: int, names: int, given: int) -> None:
+    """Raise if a table of JSON objects is all but empty."""
+    if rows * names > max(_SMALL_TABLE, given * _SPARSE):
+        raise FormatError(
+            f"{path}: as a matrix of {rows:,} rows and {names:,} columns the table is all but empty ({given:,} cells "
+            "are given). Write a row for each expert and item: expert, item, rank."
+        )
+
+
+def _check_keys(path: Path, line: int, found: _JsonObject, keys: Iterable[str]) -> None:
+    """Raise if one of the keys of a JSON object is ambiguous or its value is no text."""
+    for key in keys:
+        if key in found.repeated:
+            raise ParseError(path, line, f"the key {quote(key)} is given twice. Keep one of them.")
+        value = found.get(key)
+        if isinstance(value, str) and not is_text(value):
+            raise ParseError(path, line, f"the value {quote(value)} of {quote(key)} {NOT_TEXT}")
 
 
 class _TextTable(_LineTable):
@@ -743,13 +875,18 @@ def open_table(
         return _ParquetTable(path)
     if b"\x00" in head:
         raise FormatError(f"{path}: not a text table; it begins {shorten(repr(head[:20]))}.")
+    kind = file or file_type(path)
+    first = head.removeprefix(b"\xef\xbb\xbf").lstrip()[:1]
+    if first == b"[" and kind in (None, "jsonl") and _ARRAY.match(head):
+        table: TableFile = _JsonArray(path, head, whole)
+        if not table.names:
+            raise FormatError(f"{path}: the file holds no rows.")
+        return table
     if not whole and b"\n" not in head:
         # Raises if the first line is longer than lines of data are: nobody need look for columns in it.
         next(text_blocks(path, _HEAD_SIZES[0]), None)
-    kind = file or file_type(path)
-    first = head.removeprefix(b"\xef\xbb\xbf").lstrip()[:1]
     if file == "jsonl" or (first == b"{" and kind in (None, "jsonl")):
-        table: TableFile = _JsonTable(path, head, whole)
+        table = _JsonTable(path, head, whole)
         if not table.names:
             raise FormatError(f"{path}: the file holds no rows.")
         return table

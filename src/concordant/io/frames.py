@@ -27,15 +27,17 @@ from concordant.io._builders import (
     build_features,
     build_labels,
     build_preferences,
+    parse_numbers,
 )
 from concordant.io._column_names import ALIASES, from_frame_call, normalise_name
+from concordant.io._column_roles import BOTH_BAD, COUNTS
 from concordant.io._row_sources import RowSource
-from concordant.io.outcomes import OutcomeWords, count_outcomes
+from concordant.io._vote_columns import BothBad, Covariates, VoteQuantities, raw_roles, typed_vote_columns
+from concordant.io.outcomes import OutcomeColumn, OutcomeReader, OutcomeWords
 
 __all__ = ["from_frame"]
 
 Duplicates = Literal["error", "best", "first"]
-_COUNTS = ("n_left", "n_right", "n_ties")
 _INTERVALS = ("rank", *OPTIONAL_COLUMNS)
 
 
@@ -74,7 +76,11 @@ def from_frame(
     instance: str | None = ...,
     expert: str | None = ...,
     weight: str | None = ...,
+    time: str | None = ...,
+    category: str | None = ...,
+    covariates: Covariates | None = ...,
     outcomes: OutcomeWords | None = ...,
+    both_bad: BothBad | None = ...,
     sided: bool | None = ...,
     self_pairs: str = ...,
 ) -> Comparisons: ...
@@ -87,6 +93,9 @@ def from_frame(
     instance: str | None = ...,
     expert: str | None = ...,
     weight: str | None = ...,
+    time: str | None = ...,
+    category: str | None = ...,
+    covariates: Covariates | None = ...,
     sided: bool | None = ...,
     self_pairs: str = ...,
 ) -> Comparisons: ...
@@ -117,12 +126,17 @@ def from_frame(
     n_left: str | None = None,
     n_right: str | None = None,
     n_ties: str | None = None,
+    n_both_bad: str | None = None,
+    time: str | None = None,
+    category: str | None = None,
+    covariates: Covariates | None = None,
     label: str | None = None,
     features: Sequence[str] | bool | None = None,
     weight: str | None = _WEIGHT,
     duplicates: str = "error",
     missing: Missing | None = None,
     outcomes: OutcomeWords | None = None,
+    both_bad: BothBad | None = None,
     sided: bool | None = None,
     self_pairs: str = "error",
 ) -> Container:
@@ -143,8 +157,15 @@ def from_frame(
         Comparisons: the two items and who won, in the words of `read_comparisons`.
     winner, loser : str
         Comparisons: who won and who lost.
-    left, right, n_left, n_right, n_ties : str
+    left, right, n_left, n_right, n_ties, n_both_bad : str
         Comparisons as counts.
+    time, category : str
+        Comparisons: the columns that say when a vote was given (dates, datetimes, ISO 8601 text, or Unix times; kept in
+        seconds since 1970) and what it was about. Of a frame with counts, as `to_frame` gives it, columns called time
+        and category are kept unless they are named otherwise.
+    covariates : str, sequence or mapping
+        Comparisons: what differs between the sides, left minus right, as for `read_comparisons`: the names of columns,
+        or formulas such as ``"length = length_a - length_b"``.
     label : str
         Labels.
     features : list of str, or True
@@ -157,8 +178,10 @@ def from_frame(
     missing : {"unknown", "below"}, optional
         Whether items that a list leaves out are unknown to it or below the items it holds; some methods use this. By
         default a column "missing", as `to_frame` writes it, says so for each instance; without one, "unknown".
-    outcomes : {"sides", "items"}, optional
-        Whether `winner` holds words for sides or names of items; recognised by default.
+    outcomes : {"sides", "items"} or mapping, optional
+        Whether `winner` holds words for sides or names of items; recognised by default. A mapping gives further words.
+    both_bad : {"tie", "apart"}, optional
+        Whether votes that both sides were bad are ties (the default), or are kept apart as `n_both_bad`.
     sided : bool, optional
         Whether left and right are the order shown; by default they are, but winner and loser are not.
     self_pairs : {"error", "drop"}
@@ -195,7 +218,7 @@ def from_frame(
     frame = _Frame(df)
     source = RowSource()
     there = set(frame.names)
-    asked_pairs = any(n is not None for n in (left, right, winner, loser, n_left, n_right, n_ties))
+    asked_pairs = any(n is not None for n in (left, right, winner, loser, n_left, n_right, n_ties, n_both_bad))
     asked_values = any(not isinstance(n, _DefaultName) for n in (expert, item, value, kind))
     roles: dict[str, str | None] = {"instance": instance}
     if features is not None and features is not False:
@@ -219,8 +242,13 @@ def from_frame(
             winner, loser = "winner", "loser"
         roles |= {"expert": expert, "weight": weight}
         names = {"left": left, "right": right, "winner": winner, "loser": loser}
-        counts = dict(zip(_COUNTS, (n_left, n_right, n_ties), strict=True))
-        return _comparisons(frame, roles, names, counts, outcomes, sided, self_pairs)
+        counts = dict(zip((*COUNTS, BOTH_BAD), (n_left, n_right, n_ties, n_both_bad), strict=True))
+        quantities = VoteQuantities("from_frame", covariates)
+        more = {"time": time, "category": category}
+        return _comparisons(frame, roles, names, counts, more, quantities, outcomes, both_bad, sided, self_pairs)
+    given = [w for w, v in (("time", time), ("category", category), ("covariates", covariates)) if v is not None]
+    if given:
+        raise ParameterError(f"{given[0]}= is about comparisons. Name their columns: left=, right= and winner=.")
     chosen_value, chosen_kind = _value_and_kind(value, kind, there)
     roles |= {"expert": expert, "item": item, "value": chosen_value, "weight": weight}
     roles |= {"missing": "missing"} if missing is None and "missing" in there else {}
@@ -245,32 +273,57 @@ def _comparisons(
     roles: Mapping[str, str | None],
     names: dict[str, str | None],
     counts: dict[str, str | None],
+    more: Mapping[str, str | None],
+    quantities: VoteQuantities,
     outcomes: OutcomeWords | None,
+    both_bad: BothBad | None,
     sided: bool | None,
     self_pairs: str,
 ) -> Comparisons:
+    if both_bad not in (None, "tie", "apart"):
+        raise ParameterError.invalid("both_bad", "from_frame", "'tie', 'apart' or None", both_bad)
     source = RowSource()
+    winners = names["loser"] is not None
     # Comparisons need no experts, so the default column may be absent.
     if isinstance(roles["expert"], _DefaultName) and "expert" not in frame.names:
         roles = {k: v for k, v in roles.items() if k != "expert"}
     roles = {k: v for k, v in roles.items() if not (k == "expert" and v is None)}
-    if names["loser"] is not None:
+    resolved = quantities.resolve(frame.names, "", winners=winners)
+    roles = roles | {k: v for k, v in more.items() if v is not None}
+    roles |= {role: frame.names[column] for role, column in raw_roles(resolved, (), ()).items()}
+    known: dict[str, Any] = {"covariates": [q.name for q in resolved], "self_pairs": self_pairs}
+    if winners:
         table = frame.columns({**roles, "left": names["winner"] or "winner", "right": names["loser"]})
         table = table.with_columns(n_left=pl.when(pl.col("right").is_not_null()).then(1.0))
         table = table.with_columns(n_right=pl.col("n_left") * 0, n_ties=pl.col("n_left") * 0)
-        return build_comparisons(table, source, sided=bool(sided), self_pairs=self_pairs)
+        table = typed_vote_columns(table, quantities, resolved, source)
+        quantities.check_signs()
+        return build_comparisons(table, source, sided=bool(sided), **known)
     pair = {"left": names["left"] or "left", "right": names["right"] or "right"}
     given = {k: v for k, v in counts.items() if v is not None}
     if names["winner"] is None and not given:
-        given = {k: k for k in _COUNTS if k in frame.names}
+        given = {k: k for k in (*COUNTS, BOTH_BAD) if k in frame.names}
+        # These are the columns of `to_frame`.
+        roles |= {k: k for k in ("time", "category") if given and more[k] is None and k in frame.names}
     if given:
         table = frame.columns({**roles, **pair, **given})
+        if both_bad == "tie" and BOTH_BAD in given:
+            bad = parse_numbers(table[BOTH_BAD], BOTH_BAD, source).fill_null(0.0)
+            ties = parse_numbers(table["n_ties"], "n_ties", source) if "n_ties" in given else 0.0 * bad
+            table = table.drop(BOTH_BAD).with_columns((ties + bad).alias("n_ties"))
     else:
         table = frame.columns({**roles, **pair, "winner": names["winner"] or "winner"})
         left, right, winner = (table[c].cast(pl.String, strict=False) for c in ("left", "right", "winner"))
-        found = count_outcomes(winner, left, right, names=(pair["left"], pair["right"]), words=outcomes, source=source)
-        table = table.with_columns(pl.Series(k, c) for k, c in zip(_COUNTS, found, strict=True))
-    return build_comparisons(table, source, sided=sided is None or sided, self_pairs=self_pairs)
+        found = OutcomeReader((pair["left"], pair["right"]), outcomes).count(OutcomeColumn(winner, left, right), source)
+        if both_bad != "apart":
+            found = found._replace(n_ties=found.n_ties + found.n_both_bad)
+        columns = dict(zip((*COUNTS, BOTH_BAD), found, strict=True))
+        if both_bad != "apart":
+            del columns[BOTH_BAD]
+        table = table.with_columns(pl.Series(k, c) for k, c in columns.items())
+    table = typed_vote_columns(table, quantities, resolved, source)
+    quantities.check_signs()
+    return build_comparisons(table, source, sided=sided is None or sided, **known)
 
 
 class _Frame:

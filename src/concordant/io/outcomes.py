@@ -1,12 +1,13 @@
 """Parses the outcomes of comparisons: words for sides (left, b, model_a, 0.5, tie) or names of winning items.
 
-A whole column is read in one of the two ways. A column for which both are possible and differ is refused.
+A whole column is read in one of the two ways. A column for which both are possible and differ is refused. A vote that
+both sides were bad is told from a tie, so that the readers can keep the two apart.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Literal, NamedTuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -15,9 +16,20 @@ from concordant.arrays import Floats
 from concordant.errors import ConcordantError, ParameterError, quote
 from concordant.io._row_sources import RowSource
 
-__all__ = ["LEFT_WORDS", "RIGHT_WORDS", "TIE_WORDS", "OutcomeColumn", "OutcomeReader", "OutcomeWords", "count_outcomes"]
+__all__ = [
+    "BAD_WORDS",
+    "LEFT_WORDS",
+    "RIGHT_WORDS",
+    "TIE_WORDS",
+    "OutcomeColumn",
+    "OutcomeReader",
+    "OutcomeWords",
+    "Outcomes",
+    "count_outcomes",
+]
 
-OutcomeWords = Literal["sides", "items"]
+OutcomeWords = Literal["sides", "items"] | Mapping[str, str | Sequence[str]]
+_Reading = Literal["sides", "items"]
 _Outcome = np.ndarray[tuple[int], np.dtype[np.int8]]
 # Rows that are tried first.
 _FEW = 1000
@@ -56,13 +68,13 @@ TIE_WORDS = (
     "equal",
     "same",
     "neither",
-    "tie (bothbad)",
-    "tie (both bad)",
-    "bothbad",
-    "both bad",
     "both good",
     "0.5",
 )
+BAD_WORDS = ("tie (bothbad)", "tie (both bad)", "bothbad", "both bad")
+# What outcomes= may give words for, in the order of the codes.
+_MEANINGS = ("left", "right", "tie", "both_bad")
+_TIE, _BAD = 2, 3
 _SHOWN = "left, right, tie; a, b; model_a, model_b; first, second; tie (bothbad), both, draw, neither; 1, 0, 0.5"
 
 
@@ -81,7 +93,7 @@ def count_outcomes(
     words: OutcomeWords | None = None,
     source: RowSource | None = None,
 ) -> tuple[Floats, Floats, Floats]:
-    """Return, for every comparison, 1 where left won, 1 where right won, and 1 where they tied.
+    """Return, for every comparison, 1 where left won, 1 where right won, and 1 where they tied or both were bad.
 
     Parameters
     ----------
@@ -89,10 +101,10 @@ def count_outcomes(
         The outcomes as written, and the two items.
     names : pair of str
         The names of the columns of the two items; each is also a word for its side.
-    words : {"sides", "items"}, optional
+    words : {"sides", "items"} or mapping, optional
         What the outcomes name. By default "sides" if every word names a side, and "items" if every word is the left
-        item, the right item or a word for a tie.
-    rows : Rows, optional
+        item, the right item or a word for a tie. A mapping such as ``{"left": ["win"], "both_bad": ["D"]}`` adds words.
+    source : RowSource, optional
         Where the rows come from, for messages.
 
     Notes
@@ -107,7 +119,8 @@ def count_outcomes(
     >>> [counts.tolist() for counts in found]
     [[1.0, 0.0], [0.0, 0.0], [0.0, 1.0]]
     """
-    return OutcomeReader(names, words).count(OutcomeColumn(winner, left, right), source or RowSource())
+    found = OutcomeReader(names, words).count(OutcomeColumn(winner, left, right), source or RowSource())
+    return found.n_left, found.n_right, found.n_ties + found.n_both_bad
 
 
 class OutcomeColumn(NamedTuple):
@@ -116,6 +129,15 @@ class OutcomeColumn(NamedTuple):
     winner: pl.Series
     left: pl.Series
     right: pl.Series
+
+
+class Outcomes(NamedTuple):
+    """For every comparison, 1 where left won, right won, they tied, or both were bad."""
+
+    n_left: Floats
+    n_right: Floats
+    n_ties: Floats
+    n_both_bad: Floats
 
 
 class OutcomeReader:
@@ -136,20 +158,26 @@ class OutcomeReader:
         words: OutcomeWords | None,
         parts: Callable[[], Iterator[OutcomeColumn]] = lambda: iter(()),
     ) -> None:
-        if words not in (None, "sides", "items"):
-            raise ParameterError.invalid("outcomes", "a reader of comparisons", "'sides', 'items' or None", words)
-        self._words = _sides(names)
-        self._asked: tuple[OutcomeWords, ...] = ("sides", "items") if words is None else (words,)
+        given = _given_words(words) if isinstance(words, Mapping) else {}
+        if not isinstance(words, Mapping) and words not in (None, "sides", "items"):
+            allowed = "'sides', 'items', a mapping such as {'left': ['win']}, or None"
+            raise ParameterError.invalid("outcomes", "a reader of comparisons", allowed, words)
+        self._words = _sides(names, given)
+        # Whoever gives words for a side has outcomes that name sides.
+        named = any(code < _TIE for code in given.values())
+        both: tuple[_Reading, ...] = ("sides", "items")
+        self._asked: tuple[_Reading, ...] = ("sides",) if named else both
+        if words == "sides" or words == "items":
+            self._asked = (words,)
         # The readings that explain all outcomes so far.
-        self._fitting: tuple[OutcomeWords, ...] = self._asked
+        self._fitting: tuple[_Reading, ...] = self._asked
         self._parts = parts
         self._no_side: tuple[RowSource, int] | None = None
 
-    def count(self, column: OutcomeColumn, source: RowSource) -> tuple[Floats, Floats, Floats]:
-        """Return, for every comparison of a part, 1 where left won, 1 where right won, and 1 where they tied."""
+    def count(self, column: OutcomeColumn, source: RowSource) -> Outcomes:
+        """Return the outcomes of a part of the file."""
         code = self._codes(column, source)
-        left_won, right_won, tied = ((code == k).astype(np.float64) for k in range(3))
-        return left_won, right_won, tied
+        return Outcomes(*((code == k).astype(np.float64) for k in range(4)))
 
     def _codes(self, column: OutcomeColumn, source: RowSource) -> _Outcome:
         column = column._replace(winner=column.winner.fill_null(""))
@@ -163,9 +191,9 @@ class OutcomeReader:
             self._look_ahead(column, source, int(np.flatnonzero(found["sides"] != found["items"])[0]))
         return found[self._fitting[0]]
 
-    def _read(self, column: OutcomeColumn, readings: Sequence[OutcomeWords]) -> dict[OutcomeWords, _Outcome]:
-        """Return the outcomes (0 left, 1 right, 2 tie) under each reading that explains all of them."""
-        found: dict[OutcomeWords, _Outcome] = {}
+    def _read(self, column: OutcomeColumn, readings: Sequence[_Reading]) -> dict[_Reading, _Outcome]:
+        """Return the outcomes (0 left, 1 right, 2 tie, 3 both bad) under each reading that explains all of them."""
+        found: dict[_Reading, _Outcome] = {}
         if "sides" in readings:
             code = self._by_side(column.winner)
             if (code >= 0).all():
@@ -180,7 +208,7 @@ class OutcomeReader:
         return found
 
     def _by_side(self, winner: pl.Series) -> _Outcome:
-        """Return the side that each word names: 0 left, 1 right, 2 tie, -1 for an unknown word."""
+        """Return what each word means: 0 left, 1 right, 2 tie, 3 both bad, -1 for an unknown word."""
         texts = winner.unique()
         meant = texts.to_frame("word").select(
             _word(pl.col("word")).replace_strict(self._words, default=-1, return_dtype=pl.Int8)
@@ -188,8 +216,8 @@ class OutcomeReader:
         return winner.replace_strict(texts, meant.to_series(), return_dtype=pl.Int8).to_numpy()
 
     def _by_item(self, column: OutcomeColumn) -> _Outcome:
-        """Return which item each outcome names, 2 for a tie, -1 for none."""
-        ties = [w for w, code in self._words.items() if code == 2]
+        """Return which item each outcome names, 2 for a tie, 3 for both bad, -1 for none."""
+        ties, bad = ([w for w, code in self._words.items() if code == meant] for meant in (_TIE, _BAD))
         won, left, right = (_word(pl.col(c)) for c in ("winner", "left", "right"))
         # Exact matches first: two items may differ only in case.
         meant = (
@@ -202,14 +230,16 @@ class OutcomeReader:
             .when((won == right) & (won != left))
             .then(1)
             .when(won.is_in(ties))
-            .then(2)
+            .then(_TIE)
+            .when(won.is_in(bad))
+            .then(_BAD)
             .otherwise(-1)
         )
         return pl.DataFrame(column._asdict()).select(meant.cast(pl.Int8)).to_series().to_numpy()
 
     def _look_ahead(self, column: OutcomeColumn, source: RowSource, row: int) -> None:
         """Decide between two readings by the other parts of the file, or raise."""
-        fitting: Sequence[OutcomeWords] = self._fitting
+        fitting: Sequence[_Reading] = self._fitting
         for part in self._parts():
             fitting = tuple(self._read(part._replace(winner=part.winner.fill_null("")), fitting))
             if len(fitting) == 1:
@@ -242,11 +272,34 @@ class OutcomeReader:
         )
 
 
-def _sides(names: tuple[str, str]) -> dict[str, int]:
-    """Return the code of each word: 0 left, 1 right, 2 tie. The names of the columns override the common words."""
-    given = [(w, k) for k, known in enumerate((LEFT_WORDS, RIGHT_WORDS, TIE_WORDS)) for w in known]
+def _given_words(words: Mapping[Any, Any]) -> dict[str, int]:
+    """Return the code of each word that the user gave, or raise."""
+    example = "a mapping from left, right, tie or both_bad to words, such as {'left': ['A'], 'tie': ['C', 'D']}"
+    given: dict[str, int] = {}
+    for meaning, listed in words.items():
+        each = [listed] if isinstance(listed, (str, int, float)) else listed
+        if meaning not in _MEANINGS or not isinstance(each, Sequence) or not each:
+            raise ParameterError.invalid("outcomes", "a reader of comparisons", example, words)
+        for word in each:
+            # A number that JSON or Python wrote without quotes is the text in the table.
+            if not isinstance(word, (str, int, float)) or isinstance(word, bool):
+                raise ParameterError.invalid("outcomes", "a reader of comparisons", example, words)
+            if given.setdefault(str(word), _MEANINGS.index(meaning)) != _MEANINGS.index(meaning):
+                raise ParameterError(f"outcomes= gives {quote(str(word))} two meanings. Keep one.")
+    return given
+
+
+def _sides(names: tuple[str, str], own: Mapping[str, int]) -> dict[str, int]:
+    """Return the code of each word; names of columns override the common words, and words of the user override both."""
+    given = [(w, k) for k, known in enumerate((LEFT_WORDS, RIGHT_WORDS, TIE_WORDS, BAD_WORDS)) for w in known]
     given += [(name, k) for k, name in enumerate(names) if name]
+    given += own.items()
     words = pl.DataFrame(given, schema={"word": pl.String, "code": pl.Int64}, orient="row").select(
         _word(pl.col("word")), "code"
     )
-    return dict(words.rows())
+    out = dict(words.rows())
+    spelled = words.tail(len(own)).rows()
+    twice = next((w for w, code in spelled if out[w] != code), None)
+    if twice is not None:
+        raise ParameterError(f"outcomes= gives {quote(twice)} two meanings: case, blanks and underscores do not count.")
+    return out

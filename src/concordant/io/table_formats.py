@@ -22,7 +22,7 @@ __all__ = ["format_of_columns"]
 
 # The format that a role in columns= implies.
 _FORMAT_OF_ROLES = (
-    ("comparisons", ("left", "right", "winner", "loser", "n_left", "n_right", "n_ties")),
+    ("comparisons", ("left", "right", "winner", "loser", "n_left", "n_right", "n_ties", "n_both_bad")),
     ("labels", ("label",)),
     ("rankings", ("rank",)),
     ("ratings", ("rating", "score", "value")),

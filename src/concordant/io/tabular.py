@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from functools import partial
 from itertools import accumulate
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, cast
@@ -23,8 +24,18 @@ from concordant.data.features import Features
 from concordant.data.index import Texts
 from concordant.data.labels import Labels
 from concordant.data.preferences import KINDS, Kind, Missing, Preferences, is_below
-from concordant.errors import DataError, DataWarning, FormatError, ParameterError, first_of, listing, quote, warn
-from concordant.execution import Cluster, RowRate, cluster, prefetch, report_progress, report_status
+from concordant.errors import (
+    ColumnError,
+    DataError,
+    DataWarning,
+    FormatError,
+    ParameterError,
+    first_of,
+    listing,
+    quote,
+    warn,
+)
+from concordant.execution import Cluster, RowRate, cluster, prefetch, report_note, report_progress, report_status
 from concordant.io._builders import (
     OddIds,
     build_comparisons,
@@ -33,10 +44,12 @@ from concordant.io._builders import (
     build_labels,
     declared_below,
     id_texts,
+    parse_numbers,
     preference_rows,
 )
 from concordant.io._column_names import ALIASES, HEADER_WORDS, normalise_name
 from concordant.io._column_roles import (
+    BOTH_BAD,
     COUNTS,
     ColumnRequest,
     Columns,
@@ -55,6 +68,18 @@ from concordant.io._pair_counter import PairCounter
 from concordant.io._row_sources import FileSource
 from concordant.io._sniff import is_qrels, most_lines_match
 from concordant.io._tables import TableFile, max_rows, open_table
+from concordant.io._vote_columns import (
+    CATEGORY_NAMES,
+    TIME_NAMES,
+    BothBad,
+    Covariates,
+    VoteFilter,
+    VoteQuantities,
+    VoteQuantity,
+    filtered,
+    raw_roles,
+    typed_vote_columns,
+)
 from concordant.io.blocks import file_fingerprints
 from concordant.io.formats import Head
 from concordant.io.outcomes import OutcomeColumn, OutcomeReader, OutcomeWords
@@ -81,7 +106,7 @@ Duplicates = Literal["error", "best", "first"]
 _LARGE_BYTES = 64 << 20
 # Rows of a window, where a file is read in windows.
 _WINDOW = 4_000_000
-_PAIR_WORDS = ("expert", "left", "right", "winner", "loser", *COUNTS, "weight")
+_PAIR_WORDS = ("expert", "left", "right", "winner", "loser", *COUNTS, BOTH_BAD, "weight", "time", "category")
 
 
 def read_ratings(
@@ -428,7 +453,13 @@ def read_comparisons(
     columns: Columns | None = None,
     instance: str | int | None = None,
     instance_from: Literal["file"] | None = None,
+    time: str | int | bool | None = None,
+    category: str | int | bool | None = None,
+    covariates: Covariates | None = None,
+    where: str | Sequence[str] | None = None,
+    distinct: str | Sequence[str] | None = None,
     outcomes: OutcomeWords | None = None,
+    both_bad: BothBad | None = None,
     sided: bool | None = None,
     self_pairs: Literal["error", "drop"] = "error",
     collapse: bool = False,
@@ -437,21 +468,45 @@ def read_comparisons(
 ) -> Comparisons:
     r"""Return the comparisons in tables of votes: winner and loser, left and right and winner, or counts of pairs.
 
+    The layouts of LMArena and Kaggle are read without options.
+
     Parameters
     ----------
     path : path, glob, folder or a list of these
-        CSV, TSV, blank-separated text, Parquet or JSON lines, plain or compressed; several are read as one.
+        CSV, TSV, blank-separated text, Parquet, JSON lines or a JSON array, plain or compressed; several are read as
+        one.
     columns : str or mapping, optional
         Which column is which: ``"left=model_a,right=model_b,winner=winner,expert=judge"`` or a mapping, to names or to
-        numbers counted from 1. Words: instance, expert, left, right, winner, loser, n_left, n_right, n_ties, weight.
-        Columns left out are found by their usual names; a file without a header needs this.
+        numbers counted from 1. Words: instance, expert, left, right, winner, loser, n_left, n_right, n_ties,
+        n_both_bad, weight, time, category. Columns left out are found by their usual names; a file without a header
+        needs this.
     instance : str or int, optional
         The column of instances, such as the prompt. Without it, and without a column called "instance", all comparisons
         are one instance, "all".
     instance_from : {"file"}, optional
         Makes every file an instance, called by the file's stem.
-    outcomes : {"sides", "items"}, optional
-        Whether winner, beside left and right, holds words for sides or names of items; recognised by default.
+    time, category : str, int or True, optional
+        The columns that say when a vote was given (ISO 8601 dates or datetimes, without a zone in UTC, or Unix times;
+        kept in seconds since 1970) and what it was about. True finds them by their usual names: tstamp, timestamp,
+        date, ...; language, topic, .... Without them no such column is kept.
+    covariates : str, sequence or mapping, optional
+        What differs between the sides, kept as left minus right: columns that are left minus right already, or
+        ``"length = length_a - length_b"``, or ``"length = (length_a - length_b) / (length_a + length_b)"``. A mapping
+        goes from the name to such a text or to a pair of columns, whose difference is taken. ``"length"`` alone finds
+        length_a and length_b. Fields of JSON objects in a column are named ``column.field``.
+    where : str or sequence of str, optional
+        Conditions on columns of the file, all of which a row must meet: ``"language=English"``, ``"turn>=2"``,
+        ``"tstamp>=2024-06-01"``, with = != > >= < <=; bars separate values: ``"language=English|German"``. A text may
+        hold several, with a semicolon between them. Rows that do not meet them are left out.
+    distinct : str or sequence of str, optional
+        Columns of the file, or expert and pair, such as ``"judge,question_id"`` or ``"expert,pair"``: of rows that are
+        equal in all of them the first is kept.
+    outcomes : {"sides", "items"} or mapping, optional
+        Whether winner, beside left and right, holds words for sides or names of items; recognised by default. A mapping
+        gives further words: ``{"left": ["A"], "right": ["B"], "tie": ["C"], "both_bad": ["D"]}``.
+    both_bad : {"tie", "apart"}, optional
+        Whether votes that both sides were bad are ties, or are kept apart as `n_both_bad`, which no method counts. Ties
+        by default, unless the table has a column n_both_bad.
     sided : bool, optional
         Whether left and right are the order shown. By default they are for left and right, and are not for winner and
         loser, nor for counts of the form i, j, w_ij, w_ji, t_ij.
@@ -466,8 +521,10 @@ def read_comparisons(
     Notes
     -----
     Outcomes (case ignored): left, right, tie; a, b; model_a, model_b; first, second; 1, 0, 0.5 (the score of the
-    left); tie (bothbad), both, draw, neither; the item's own name; its column's name. An unknown word is an error that
-    lists those seen. Experts are optional.
+    left); tie (bothbad), both, draw, neither; the item's own name; its column's name; or one column for each, such as
+    winner_model_a, winner_model_b, winner_tie. An unknown word is an error that lists those seen. Experts are optional.
+
+    In a table of winner and loser a covariate needs a column for each, such as length_winner and length_loser.
 
     Examples
     --------
@@ -476,63 +533,208 @@ def read_comparisons(
     >>> _ = path.write_text("judge,model_a,model_b,winner\nann,m1,m2,model_a\nbob,m2,m1,tie (bothbad)\n")
     >>> read_comparisons(path)
     Comparisons: 1 instance, 2 experts, 2 items, 2 rows with 2 outcomes (1 ties)
+    >>> _ = path.write_text(
+    ...     "model_a,model_b,winner,language,len_a,len_b\nm1,m2,model_a,English,90,60\nm2,m1,model_b,German,40,80\n"
+    ... )
+    >>> read_comparisons(path, category="language", covariates=["len"], where="len_a>50").to_frame().rows()
+    [('all', 'm1', 'm2', 1.0, 0.0, 0.0, 'English', 30.0)]
     """
-    request = ColumnRequest("read_comparisons", columns, _PAIR_WORDS, instance)
+    owner = "read_comparisons"
+    request = ColumnRequest(owner, columns, _PAIR_WORDS, instance)
+    for word, column in (("time", time), ("category", category)):
+        if column is not None and not isinstance(column, bool):
+            request.add(word, column)
+    reader = _VoteReader(
+        request,
+        {"time": time is True, "category": category is True},
+        VoteQuantities(owner, covariates),
+        VoteFilter(owner, where, distinct),
+        instance_from,
+        outcomes,
+        both_bad,
+    )
     if not isinstance(collapse, bool):
-        raise ParameterError.invalid("collapse", "read_comparisons", "True or False", collapse)
+        raise ParameterError.invalid("collapse", owner, "True or False", collapse)
     files = expand(path)
+    if collapse:
+        reader.check_collapsible()
     how: dict[str, Any]
-    sides: list[bool] = []
-    decided: dict[Path, OutcomeReader] = {}
-
-    def columns_of(table: TableFile) -> tuple[TablePart, dict[str, int]]:
-        resolved = ResolvedColumns(table, request)
-        form = pair_form(resolved)
-        extra = {"expert": resolved.column("expert", optional=True), "weight": resolved.column("weight", optional=True)}
-        sides.append("loser" not in form and not resolved.unsided)
-        roles = {**form, **extra}
-        given = {c: c for c in (*COUNTS, "weight") if roles.get(c) is not None}
-        return resolved.part(roles, ("left", "right", "winner", "loser", "expert"), given, instance_from), form
-
-    def written(part: TablePart) -> OutcomeColumn:
-        left, right = (id_texts(part.frame[c], f"{c} item", part.source) for c in ("left", "right"))
-        return OutcomeColumn(part.frame["winner"].cast(pl.String), left, right)
-
-    def take(table: TableFile) -> TablePart:
-        part, form = columns_of(table)
-        frame = part.frame
-        if "loser" in form:
-            frame = frame.rename({"winner": "left", "loser": "right"})
-            frame = frame.with_columns(n_left=pl.lit(1.0), n_right=pl.lit(0.0), n_ties=pl.lit(0.0))
-        elif "winner" in form:
-            if table.path not in decided:
-                names = (table.names[form["left"]], table.names[form["right"]])
-                decided[table.path] = OutcomeReader(
-                    names, outcomes, lambda: (written(columns_of(p)[0]) for p in table.all_parts())
-                )
-            counted = decided[table.path].count(written(part), part.source)
-            frame = frame.drop("winner").with_columns(pl.Series(k, c) for k, c in zip(COUNTS, counted, strict=True))
-        frame = frame.with_columns(pl.lit(0.0).alias(c) for c in COUNTS if c not in frame.columns)
-        return part._replace(frame=frame)
-
     with naming_files(files):
         engine = cluster()
         if collapse and engine is not None:
             how = {"columns": columns, "instance": instance, "instance_from": instance_from, "outcomes": outcomes}
-            how |= {"self_pairs": self_pairs, "header": header, "file_type": file_type}
+            how |= {"self_pairs": self_pairs, "header": header, "file_type": file_type, "where": where}
             return _collapsed_elsewhere(engine, files, how)
         if collapse:
             counter, pace = PairCounter(), RowRate()
-            parts = _with_progress(table_parts(files, take, request, header, file_type, window=_WINDOW), files)
+            parts = table_parts(files, reader.take, request, header, file_type, window=_WINDOW)
             how = {"self_pairs": self_pairs, "experts": False}
             # The next part is read while this one is merged.
-            for counts in prefetch(build_comparisons(part.frame, part.source, **how) for part in parts):
+            for counts in prefetch(
+                build_comparisons(part.frame, part.source, **how) for part in _with_progress(parts, files)
+            ):
                 counter.add(counts)
                 report_status(pace.words(counter.n_rows))
+            reader.tell()
             return counter.comparisons()
-        frame, rows = join_tables(files, take, request, header, file_type)
-        shown = all(sides) if sided is None else sided
-        return build_comparisons(frame, rows, sided=shown, self_pairs=self_pairs)
+        frame, rows = join_tables(files, reader.take, request, header, file_type)
+        shown = reader.sided if sided is None else sided
+        found = build_comparisons(frame, rows, sided=shown, self_pairs=self_pairs, covariates=reader.covariates)
+        reader.tell()
+        return found
+
+
+class _VoteReader:
+    """Takes the votes of one table after the other, in the columns that `build_comparisons` needs."""
+
+    def __init__(
+        self,
+        request: ColumnRequest,
+        found: dict[str, bool],
+        quantities: VoteQuantities,
+        rows: VoteFilter,
+        instance_from: Literal["file"] | None,
+        outcomes: OutcomeWords | None,
+        both_bad: BothBad | None,
+    ) -> None:
+        if both_bad not in (None, "tie", "apart"):
+            raise ParameterError.invalid("both_bad", request.owner, "'tie', 'apart' or None", both_bad)
+        self.covariates: list[str] = []
+        self._request, self._found, self._quantities, self._filter = request, found, quantities, rows
+        self._instance_from, self._outcomes, self._both_bad = instance_from, outcomes, both_bad
+        self._sides: list[bool] = []
+        self._decided: dict[Path, OutcomeReader] = {}
+        self._merged_bad = 0.0
+
+    @property
+    def sided(self) -> bool:
+        """Whether left and right are the order shown in all tables so far."""
+        return all(self._sides)
+
+    def check_collapsible(self) -> None:
+        """Raise if what was asked for is lost where votes are collapsed while reading."""
+        asked = {"time": self._found["time"] or "time" in self._request.columns}
+        asked |= {"category": self._found["category"] or "category" in self._request.columns}
+        asked |= {"covariates": bool(self._quantities), "distinct": self._filter.is_global}
+        asked |= {"both_bad='apart'": self._both_bad == "apart"}
+        named = [word for word, is_asked in asked.items() if is_asked]
+        if named:
+            raise ParameterError(
+                f"collapse=True adds up votes by pair while it reads, and cannot go with {', '.join(named)}. Read all "
+                "votes, then call collapse(keep=...)."
+            )
+
+    def tell(self) -> None:
+        """Report what was left out or merged; raise if no row is left."""
+        self._filter.check_rows()
+        self._filter.tell()
+        self._quantities.check_signs()
+        if self._merged_bad and self._both_bad is None:
+            report_note(
+                f"{self._merged_bad:,.10g} votes say that both sides were bad; they count as ties (--read "
+                "both_bad=apart leaves them out)."
+            )
+
+    def take(self, table: TableFile) -> TablePart:
+        """Return the votes of a table, or of a window of its rows."""
+        part, form, quantities, one_hot = self._read(table, count=True)
+        frame, source = part
+        names = [quantity.name for quantity in quantities]
+        if self.covariates and names != self.covariates:
+            raise ColumnError(f"{table.path}: the covariates are {names}, those of the files before {self.covariates}.")
+        self.covariates = names
+        if "loser" in form:
+            frame = frame.rename({"winner": "left", "loser": "right"})
+            frame = frame.with_columns(n_left=pl.lit(1.0), n_right=pl.lit(0.0), n_ties=pl.lit(0.0))
+        elif "winner" in form:
+            if table.path not in self._decided:
+                sides = (table.names[form["left"]], table.names[form["right"]])
+                parts = partial(self._written_again, table)
+                self._decided[table.path] = OutcomeReader(sides, self._outcomes, parts)
+            counted = self._decided[table.path].count(_written(TablePart(frame, source)), source)
+            known = zip((*COUNTS, BOTH_BAD), counted, strict=True)
+            frame = frame.drop("winner").with_columns(pl.Series(name, column) for name, column in known)
+        elif one_hot:
+            frame = _checked_one_hot(frame, source)
+        frame = frame.with_columns(pl.lit(0.0).alias(c) for c in COUNTS if c not in frame.columns)
+        by_name = BOTH_BAD in form and not one_hot
+        frame = typed_vote_columns(self._with_both_bad(frame, by_name), self._quantities, quantities, source)
+        return TablePart(frame, source)
+
+    def _written_again(self, table: TableFile) -> Iterator[OutcomeColumn]:
+        return (_written(self._read(part, count=False)[0]) for part in table.all_parts())
+
+    def _read(self, table: TableFile, *, count: bool) -> tuple[TablePart, dict[str, int], list[VoteQuantity], bool]:
+        """Return the rows that are kept, the columns of items and outcomes, and the covariates."""
+        resolved = ResolvedColumns(table, self._request)
+        form = pair_form(resolved)
+        winners = "loser" in form
+        roles: dict[str, int | None] = {**form}
+        roles |= {word: resolved.column(word, optional=True) for word in ("expert", "weight")}
+        for word, usual in (("time", TIME_NAMES), ("category", CATEGORY_NAMES)):
+            if word in resolved.given or self._found[word]:
+                roles[word] = resolved.column(word, usual)
+        resolved.check_lacking("votes", "the columns that were asked for")
+        roles["instance"] = resolved.column("instance", (), optional=True)
+        at = f"{table.path}: "
+        quantities = self._quantities.resolve(table.names, at, winners=winners)
+        conditions, keys = self._filter.conditions(table.names, at), self._filter.keys(table.names, at)
+        roles |= raw_roles(quantities, conditions, keys)
+        numbers = () if resolved.one_hot else (*COUNTS, BOTH_BAD)
+        given = {c: c for c in (*numbers, "weight") if roles.get(c) is not None}
+        ids = ("left", "right", "winner", "loser", "expert")
+        if conditions:
+            # Rows that are left out may lack ids.
+            part = resolved.part(roles, (), {}, self._instance_from)
+            kept = self._filter.kept(part.frame, conditions, part.source, count=count)
+            part = TablePart(*filtered(part.frame, part.source, kept))
+            part = resolved.typed(part, roles, ids, given)
+        else:
+            part = resolved.part(roles, ids, given, self._instance_from)
+            self._filter.kept(part.frame, conditions, part.source, count=count)
+        self._sides.append(not winners and not resolved.unsided)
+        if keys and count:
+            sides = {"winner": "left", "loser": "right"} if winners else {}
+            kept = self._filter.first_of_each(part.frame.rename(sides), keys)
+            part = TablePart(*filtered(part.frame, part.source, kept))
+        return part, form, quantities, resolved.one_hot
+
+    def _with_both_bad(self, frame: pl.DataFrame, by_name: bool) -> pl.DataFrame:
+        """Return the frame with votes that both sides were bad as ties, or in a column of their own."""
+        if BOTH_BAD not in frame.columns:
+            apart = self._both_bad == "apart"
+            return frame.with_columns(pl.lit(0.0).alias(BOTH_BAD)) if apart else frame
+        if self._both_bad == "apart" or (self._both_bad is None and by_name):
+            return frame
+        bad = frame[BOTH_BAD].fill_null(0.0)
+        total = float(bad.sum())
+        self._merged_bad += total
+        frame = frame.drop(BOTH_BAD)
+        return frame.with_columns((frame["n_ties"] + bad).alias("n_ties")) if total else frame
+
+
+def _written(part: TablePart) -> OutcomeColumn:
+    left, right = (id_texts(part.frame[c], f"{c} item", part.source) for c in ("left", "right"))
+    return OutcomeColumn(part.frame["winner"].cast(pl.String), left, right)
+
+
+def _checked_one_hot(frame: pl.DataFrame, source: FileSource) -> pl.DataFrame:
+    """Return one column of 0 and 1 for each outcome as numbers; raise where not exactly one of them is 1."""
+    names = [c for c in (*COUNTS, BOTH_BAD) if c in frame.columns]
+    words = {"true": "1", "false": "0"}
+    for name in names:
+        column = frame[name]
+        if column.dtype == pl.String:
+            column = column.str.to_lowercase().replace(words)
+        frame = frame.with_columns(parse_numbers(column, f"outcome {name}", source).alias(name))
+    total = frame.select(pl.sum_horizontal(names)).to_series()
+    whole = frame.select(pl.all_horizontal(pl.col(names).is_in([0.0, 1.0]))).to_series().fill_null(False)
+    wrong = (~whole | (total != 1)).arg_true()
+    if len(wrong):
+        row = int(wrong[0])
+        found = ", ".join(f"{frame[name][row]}" for name in names)
+        raise source.error(row, f"exactly one of the columns of outcomes must be 1 and the others 0. Got {found}.")
+    return frame
 
 
 def _collapsed_elsewhere(engine: Cluster, files: list[Path], how: dict[str, Any]) -> Comparisons:
