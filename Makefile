@@ -88,8 +88,8 @@ bench: $(VENV)/.dev $(PEERS)/.peers ## time the workloads in Concordant and othe
 evidence: $(VENV)/.dev $(PEERS)/.peers ## measure every figure of the docs, at full size; resumable
 	@CONCORDANT_PEERS_PYTHON="$(CURDIR)/$(PEERS)/bin/python" $(PY) benchmarks/evidence.py $(ARGS)
 
-attack: $(VENV)/.dev ## test damaged files, hostile models, degenerate votes and kills, at full size; resumable
-	@$(PY) benchmarks/evidence.py --only attack_files,attack_models,attack_fits,attack_kills $(ARGS)
+attack: $(VENV)/.dev ## test damaged files, hostile models, votes, requests and kills, at full size; resumable
+	@$(PY) benchmarks/evidence.py --only attack_files,attack_models,attack_fits,attack_requests,attack_kills $(ARGS)
 
 versus: $(VENV)/.dev ## time the present source against the commit REV, interleaved
 	@$(PY) benchmarks/versus.py $(REV) $(ARGS)

@@ -1,4 +1,4 @@
-"""Hostile input at full size: damaged files, hostile models, degenerate votes and killed commands of tests/attack.
+"""Hostile input at full size: damaged files, hostile models, degenerate votes, requests and kills of tests/attack.
 
 Inputs are numbered and seeded, and judged in chunks; a chunk that is finished is kept under benchmarks/work and not
 judged again while the source and the generators stay as they are.
@@ -24,7 +24,13 @@ if str(ROOT) not in sys.path:
 PROCESSES = min(os.cpu_count() or 1, 4)
 WORK = CACHE / "attack"
 # How many inputs there are, and how many are judged before the result is kept.
-SIZES = {"files": (105_000, 10_500), "models": (12_900, 4_300), "fits": (13_500, 2_700), "kills": (280, 56)}
+SIZES = {
+    "files": (105_000, 10_500),
+    "models": (19_200, 6_400),
+    "fits": (19_800, 3_300),
+    "requests": (37_000, 7_400),
+    "kills": (280, 56),
+}
 GENERATORS = tuple(f"../tests/attack/{name}" for name in ("watch", *SIZES))
 ORACLES = tuple(f"../tests/oracles/{name}" for name in ("readers", "trec_reader", "contents"))
 FAULTS = {
@@ -39,6 +45,7 @@ NAMES = {
     "files": ("damaged files", "format", "read", "refused"),
     "models": ("hostile models", "model", "predicts", "refused"),
     "fits": ("degenerate votes", "method", "answered", "refused"),
+    "requests": ("requests to fuse", "method", "answered", "refused"),
     "kills": ("killed commands", "command", "killed", "ended before"),
 }
 
@@ -79,6 +86,11 @@ def attack_fits() -> dict[str, Any]:
     return campaign("fits", *SIZES["fits"])
 
 
+def attack_requests() -> dict[str, Any]:
+    """Hostile requests to `fuse`: ids, scores, names and options of every type, compared with the container."""
+    return campaign("requests", *SIZES["requests"])
+
+
 def attack_kills() -> dict[str, Any]:
     """Commands killed at random moments and right before their own changes to files, and run again."""
     return campaign("kills", *SIZES["kills"])
@@ -115,6 +127,7 @@ SECTIONS: dict[str, Callable[[], dict[str, Any]]] = {
     "attack_files": attack_files,
     "attack_models": attack_models,
     "attack_fits": attack_fits,
+    "attack_requests": attack_requests,
     "attack_kills": attack_kills,
 }
 RENDER = {f"attack_{what}": _shown(what) for what in SIZES}

@@ -122,6 +122,8 @@ def _damage(header: dict[str, Any], arrays: dict[str, Any], what: str) -> None:
         arrays["left"][0] = 99
     elif what == "count":
         arrays["n_left"][0] = np.nan
+    elif what == "large count":
+        arrays["n_left"][0] = 1e300
     elif what == "self":
         arrays["right"][0] = arrays["left"][0]
     elif what == "length":
@@ -144,7 +146,21 @@ def _damage(header: dict[str, Any], arrays: dict[str, Any], what: str) -> None:
         del header["latest"]
 
 
-HARM = ["code", "count", "self", "length", "sizes", "items", "expert", "extra", "params", "unknown", "votes", "missing"]
+HARM = [
+    "code",
+    "count",
+    "large count",
+    "self",
+    "length",
+    "sizes",
+    "items",
+    "expert",
+    "extra",
+    "params",
+    "unknown",
+    "votes",
+    "missing",
+]
 
 
 @pytest.mark.parametrize("what", HARM)

@@ -1123,3 +1123,15 @@ def test_values_whose_differences_overflow_are_refused_by_name(transform: str) -
     with pytest.raises(DataError, match=r"the ra(nk|ting) of item 'c' in instance 'q' is beyond 1e\+100"):
         cc.MPM(transform=transform).fit_predict(far)
     assert np.isfinite(cc.MPM(transform="binary").fit_predict(far).score).all()
+
+
+@pytest.mark.parametrize("weight", [1.0, 1e-9])
+def test_values_whose_differences_have_no_inverse_are_refused_by_name(weight: float) -> None:
+    """They had ended in NumPy's error about eigenvalues."""
+    unit = 1e-308 if weight == 1.0 else 1e-300
+    close = cc.Preferences(
+        ["q"] * 4, ["x", "x", "y", "y"], ["a", "b", "b", "c"], [0, unit, unit, 0], kind="rating", weight={"x": weight}
+    )
+    with pytest.raises(DataError, match=r"expert 'x' in instance 'q' times the weight .* less than 1e-307"):
+        cc.MPM(adherence="learned").fit_predict(close)
+    assert np.isfinite(cc.MPM(adherence="learned", transform="binary").fit_predict(close).score).all()

@@ -85,6 +85,22 @@ _TOC = """# FILE NAME: a.toc
 4: 1,2,3
 2: 3,{1,2}
 """
+_CAT = b"""# FILE NAME: a.cat
+# DATA TYPE: cat
+# NUMBER ALTERNATIVES: 3
+# NUMBER VOTERS: 6
+# NUMBER UNIQUE PREFERENCES: 3
+# NUMBER CATEGORIES: 3
+# CATEGORY NAME 1: Yes
+# CATEGORY NAME 2: Maybe
+# CATEGORY NAME 3: No
+# ALTERNATIVE NAME 1: a
+# ALTERNATIVE NAME 2: b
+# ALTERNATIVE NAME 3: c
+3: {1,2},3,{}
+2: {},2,{3,1}
+1: 2,{},{}
+"""
 _OLD = "3\n1,a\n2,b\n3,c\n6,6,2\n4,1,2,3\n2,{3,1},2\n"
 
 
@@ -170,6 +186,7 @@ CASES: dict[str, Case] = {
     "soi": Case("a.soi", _typed("soi", "3: 1,2", "3: 3"), _by("read_preflib"), readers.preflib),
     "toc": Case("a.toc", _TOC.encode(), _by("read_preflib"), readers.preflib),
     "toi": Case("a.toi", _typed("toi", "3: {1,2}", "2: 3,{1,2}", "1: 3"), _by("read_preflib"), readers.preflib),
+    "cat": Case("a.cat", _CAT, _by("read_preflib"), readers.preflib),
     "older preflib": Case("a.toc", _OLD.encode(), _by("read_preflib", check_counts=False), found=False),
     "ratings": Case("r.csv", _RATINGS, _by("read_ratings"), readers.ratings, b",", {"format": "ratings"}),
     "ratings, tabs": Case(

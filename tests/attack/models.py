@@ -1,4 +1,4 @@
-"""Hostile models: saved methods with damaged bytes, or with one value replaced and the checksum made right again.
+"""Hostile models: saved methods and boards with damaged bytes, or with one value replaced and the checksum made right.
 
 A file whose checksum is wrong must be refused, or be the same model. One whose checksum is right must be refused at
 `load`, by an error that names the file, or predict finite scores in time.
@@ -32,7 +32,17 @@ LEARNING: dict[str, dict[str, Any]] = {
     "bradley-terry, reliability": {"reliability": True},
     "plackett-luce, adherence": {"adherence": True},
     "mpm, adherence": {"adherence": "learned"},
+    "mpm, joint": {"adherence": "learned", "variances": "joint"},
     "cps, supervised": {"adherence": "supervised"},
+    "bradley-terry, sides": {"side_effect": True, "ties": "davidson"},
+    "plackett-luce, ties": {"ties": "davidson-luce"},
+    "extended-mallows, prior": {"k": 2, "missing": "below", "ranking_prior": {"e1": -0.5}},
+}
+# Boards that are kept in files of their own, and their settings.
+BOARDS: dict[str, dict[str, Any]] = {
+    "leaderboard": {},
+    "leaderboard, reliability": {"reliability": True},
+    "leaderboard, half-life": {"half_life": 40.0, "side_effect": True, "anchor": "i1"},
 }
 # What a learned number may be replaced by.
 NUMBERS = (math.nan, math.inf, -math.inf, 1e308, -1e308, 1e300, -1.0, 0.0, 1e-300, 2.0**53, 1e9, -0.5)
@@ -40,19 +50,62 @@ DTYPES = {"F64": 8, "F32": 4, "F16": 2, "I64": 8, "I32": 4, "U8": 1, "BOOL": 1, 
 
 
 def names() -> list[str]:
-    """Return the names of all models: every method at its defaults, and some that learn more."""
-    return [*cc.METHODS, *LEARNING]
+    """Return the names of all models: every method at its defaults, some that learn more, and boards."""
+    return [*cc.METHODS, *LEARNING, *BOARDS]
 
 
 def votes_of(name: str) -> Any:
     """Return the votes that a model is fitted to and that it is to predict."""
-    if name == "bradley-terry, reliability":
+    if name in BOARDS:
+        return _votes_in_time()
+    alone = cc.METHODS[name.partition(",")[0]]().tags.accepts == {"comparisons"}
+    if alone or name in ("bradley-terry, reliability", "bradley-terry, sides"):
         return cc.synthetic.bradley_terry(5, 60, n_experts=4, ties=0.2, random_state=1).comparisons
-    return cc.synthetic.meta_search(6, n_items=(4, 6), random_state=3).preferences
+    votes = cc.synthetic.meta_search(6, n_items=(4, 6), random_state=3).preferences
+    if name == "plackett-luce, ties":
+        frame = votes.to_frame()
+        ids = (frame[column] for column in ("instance", "expert", "item"))
+        return cc.Preferences(*ids, [float(row % 3 + 1) for row in range(len(frame))], kind="rank")
+    return votes
 
 
-def fitted(name: str, *, learning: bool = True) -> cc.Aggregator:
-    """Return a fitted method, at its defaults or so that it learns more."""
+def _votes_in_time() -> cc.Comparisons:
+    """Return votes of two instances with every column that comparisons may have."""
+    frame = cc.synthetic.bradley_terry(5, 60, n_experts=4, ties=0.2, random_state=1).comparisons.to_frame()
+    n = len(frame)
+    return cc.Comparisons(
+        ["qp"[row % 5 == 0] for row in range(n)],
+        *(frame[name] for name in ("expert", "left", "right", "n_left", "n_right", "n_ties")),
+        time=range(n),
+        category=[("code", "chat", None)[row % 3] for row in range(n)],
+        covariates={"length": [row % 4 - 1.5 for row in range(n)]},
+        n_both_bad=[float(row % 7 == 0) for row in range(n)],
+    )
+
+
+class Board:
+    """A board from its file, which is to take more votes."""
+
+    def __init__(self, source: Path) -> None:
+        self._board = cc.Leaderboard.load(source)
+
+    def predict(self, votes: cc.Comparisons) -> cc.Consensus:
+        """Return the board after these votes, with intervals."""
+        self._board.update(votes)
+        return self._board.board()
+
+
+def loader(name: str) -> Callable[[Path], Any]:
+    """Return what loads the files of a model or board."""
+    return Board if name in BOARDS else cc.load
+
+
+def fitted(name: str, *, learning: bool = True) -> Any:
+    """Return a fitted method, at its defaults or so that it learns more, or a board."""
+    if name in BOARDS:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return cc.Leaderboard(cc.BradleyTerry(**BOARDS[name]), votes_of(name))
     method = name.partition(",")[0]
     few = {"passes": 3} if "passes" in cc.METHODS[method].param_names() else {}
     labels = cc.synthetic.meta_search(6, n_items=(4, 6), random_state=3).labels
@@ -187,7 +240,7 @@ def replaced(data: bytes, chance: random.Random) -> tuple[str, bytes]:
     if arrays and chance.random() < 0.5:
         return _array_replaced(header, arrays, chance)
     places = list(_places(header))
-    inside = [p for p in places if p[0] in ("state", "experts", "params")] or places
+    inside = [p for p in places if p[0] not in ("class", "fit_info", "format", "kind", "method", "version")] or places
     path = chance.choice(inside if chance.random() < 0.8 else places)
     if chance.random() < 0.1:
         path = (chance.choice(list(header)),)
@@ -296,20 +349,23 @@ def judge(folder: Path, models: list[str] | None = None) -> InTurn:
         if not place.exists():
             fitted(name).save(place)
         votes = votes_of(name)
-        chosen[name] = place.read_bytes(), votes, cc.load(place).predict(votes).score
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            chosen[name] = place.read_bytes(), votes, loader(name)(place).predict(votes).score
         if name in LEARNING:
             # A hostile file may take the parameters away: what is compiled for that is no time of the file.
             fitted(name, learning=False).predict(votes)
     audit = Audit(folder)
     for name, (data, votes, right) in chosen.items():
-        found = judge_model(data, votes, right, folder / "hostile.model", audit, same=True)
+        found = judge_model(data, votes, right, folder / "hostile.model", audit, same=True, load=loader(name))
         if found["outcome"] != "read" or found["findings"]:
             raise RuntimeError(f"{name}: the model as it was saved is not read: {found}")
 
     def one(name: str, turn: int) -> dict[str, Any]:
         data, votes, right = chosen[name]
         sort, done, hostile = input_of(name, turn, data)
-        record = judge_model(hostile, votes, right, folder / "hostile.model", audit, same=sort == "bytes")
+        same = sort == "bytes"
+        record = judge_model(hostile, votes, right, folder / "hostile.model", audit, same=same, load=loader(name))
         findings = [(what, f"{sort}, {done}: {said}") for what, said in record["findings"]]
         return record | {"findings": findings, "counts": {f"{sort}: {record['outcome']}": 1}}
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.attack import fakes, files, fits, kills, models, watch
+from tests.attack import fakes, files, fits, kills, models, requests, watch
 
 import concordant as cc
 from concordant.errors import DataError, FormatError, ParameterError, ParseError
@@ -328,6 +328,57 @@ def test_degenerate_votes_are_of_every_shape() -> None:
     assert all(any(word in d for d in drawn) for word in ("hostile ids", "weights both", "mixed", "comparisons"))
 
 
+# The judge of requests.
+
+
+def test_every_method_that_needs_no_fit_answers_requests_and_every_model_is_attacked() -> None:
+    assert {"rrf", "comb-sum", "schulze", "stuart"} <= set(requests.names())
+    assert set(cc.METHODS) <= set(models.names())
+    assert set(cc.METHODS) <= set(fits.names())
+
+
+ASKED = requests.Request(
+    {"x": [("a", 2.0), ("b", 1.0)], "y": [("b", 5.0), ("c", 1.0)]},
+    said={"x": [("a", 2.0), ("b", 1.0)], "y": [("b", 5.0), ("c", 1.0)]},
+    done="pairs, scores",
+)
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (lambda hits, _: hits, ""),
+        (lambda *_: refuse(DataError("no")), ""),
+        (lambda *_: refuse(TypeError("no")), "TypeError"),
+        (lambda *_: refuse(DataError("x" * 3000)), "a message of 3000"),
+        (lambda hits, _: hits[:2], "other ids"),
+        (lambda hits, _: cc.Hits(hits.ids, [np.nan] * 3, [1, 2, 3]), "scores that are not finite"),
+        (lambda hits, _: cc.Hits(hits.ids, hits.scores[::-1], [1, 2, 3]), "hits are not best first"),
+        (lambda hits, _: cc.Hits(["a", "b", "a"], hits.scores, [1, 2, 3]), "an id is there twice"),
+        (lambda hits, _: cc.Hits(["a", "b", "c"], hits.scores, [1, 2, 3]), "score "),
+        (lambda hits, _: cc.Hits(hits.ids, hits.scores, [1, 1, 3]), "score "),
+        (lambda hits, lists: (lists.pop("x"), hits)[1], "the arguments are changed"),
+    ],
+)
+def test_requests_that_are_answered_wrongly_are_noticed(
+    answer: Any, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fuse = cc.fuse
+    asked = replace(ASKED, lists=dict(ASKED.lists))
+    monkeypatch.setattr(cc, "fuse", lambda lists, name, **options: answer(fuse(lists, name, **options), lists))
+    found = [said for _, said in requests.judge_request("rrf", asked)["findings"]]
+    assert found[0].startswith(words) if words else found == []
+
+
+def test_requests_are_of_every_form_and_the_same_on_every_machine() -> None:
+    drawn = [requests.request("rrf", n) for n in range(400)]
+    forms = {"list", "mapping", "pairs", "nested", "objects"}
+    assert {asked.done.partition(",")[0] for asked in drawn} == forms
+    assert {option for asked in drawn for option in asked.options} >= {"weights", "top_k", "depth", "threshold"}
+    again = requests.request("rrf", 5)
+    assert (again.done, again.options, again.said) == (drawn[5].done, drawn[5].options, drawn[5].said)
+
+
 # The judge of kills.
 
 
@@ -381,8 +432,13 @@ def test_a_command_can_be_killed_before_each_of_its_changes_to_files(tmp_path: P
 
 SMALL = {
     "files": (files, {"cases": list(files.CASES)}, 600),
-    "models": (models, {"models": ["rrf, learned", "ulara", "mpm, adherence", "plackett-luce, adherence", "crf"]}, 300),
-    "fits": (fits, {"methods": ["rrf", "comb-sum, z-score", "isr", "mpm", "plackett-luce", "ulara"]}, 240),
+    "models": (
+        models,
+        {"models": ["rrf, learned", "ulara", "mpm, adherence", "plackett-luce, adherence", "crf", "leaderboard"]},
+        360,
+    ),
+    "fits": (fits, {"methods": ["rrf", "comb-sum, z-score", "isr", "mpm", "plackett-luce", "ulara", "elo"]}, 280),
+    "requests": (requests, {"methods": ["rrf", "comb-sum", "dbsf", "borda", "weighted-sum"]}, 3000),
     "kills": (kills, {"jobs": ["aggregate with checkpoint"]}, 4),
 }
 

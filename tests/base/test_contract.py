@@ -232,6 +232,10 @@ def test_weights_that_count_votes_are_refused_by_name_outside_their_range() -> N
     pairs = cc.Comparisons("q", ["x", "x"], ["a", "b"], ["b", "c"], [1, 1], [0, 0], [0, 1e300])
     with pytest.raises(DataError, match=r"BradleyTerry counts .* Got 1e\+300 for 'b' against 'c' in instance 'q'"):
         cc.aggregate(pairs, "bradley-terry")
+    long = cc.Comparisons("q" * 5000, ["x" * 5000], ["a" * 5000], ["b" * 5000], [1e300])
+    with pytest.raises(DataError, match=r"for 'aaa.* against 'bbb.* in instance 'qqq") as caught:
+        cc.aggregate(long, "bradley-terry")
+    assert len(str(caught.value)) < 1200
 
 
 @pytest.mark.parametrize("name", ["condorcet", "copeland", "kemeny", "markov-chain", "svp"])
@@ -268,7 +272,9 @@ def test_counts_that_a_weight_makes_infinite_are_refused() -> None:
 def test_features_given_to_a_method_that_cannot_use_them_are_an_error(name: str, call: str) -> None:
     owner = cc.METHODS[name].__name__
     kind = next(k for k in ("rank", "score", "comparisons") if k in cc.METHODS[name].tags.accepts)
-    votes = cc.from_lists({"x": ["a", "b"]}) if kind == "rank" else cc.from_lists({"x": {"a": 2.0, "b": 1.0}})
+    votes: Any = cc.from_lists({"x": ["a", "b"]}) if kind == "rank" else cc.from_lists({"x": {"a": 2.0, "b": 1.0}})
+    if kind == "comparisons":
+        votes = cc.Comparisons("q", None, ["a"], ["b"])
     with pytest.raises(KindError, match=rf"^{owner} does not use features\..*: bradley-terry, lambdarank,.*ranknet"):
         getattr(cc.METHODS[name](), call)(votes, features=FEATURES)
 

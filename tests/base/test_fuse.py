@@ -150,6 +150,11 @@ def test_a_silent_retriever_is_an_absent_one(silent: Any, method: str) -> None:
     assert len(cc.fuse({}, method)) == 0
 
 
+def test_of_equal_scores_that_row_counts_first_that_is_kept_of_an_id() -> None:
+    twice = [("a", 1.0), ("b", 3.0), ("c", 3.0), ("a", 3.0)]
+    assert set(cc.fuse({"x": twice}, "comb-sum", depth=2).ids) == {"b", "c"}
+
+
 def test_weights_of_absent_lists_are_fine_and_misspelt_ones_are_not() -> None:
     lists = {"bm25": ["a"], "dense": ["b"]}
     assert cc.fuse(lists, weights={"dense": 2, "colbert": 5}).ids == ["b", "a"]
@@ -273,6 +278,8 @@ class Dull:
         ({"x": ["a"]}, {"model": cc.CRF()}, NotFittedError, "CRF"),
         ({1.5: ["a"]}, {}, DataError, "list id in row 0 must be text or a whole number. Got 1.5"),
         ({1: ["a"], "1": ["a"]}, {}, DataError, "two lists have the same name"),
+        ({"x": ["a"]}, {"smaller_is_better": 5}, ParameterError, "'smaller_is_better' parameter of fuse"),
+        ({"\ud800": ["a"]}, {}, DataError, "list id.*half of a character"),
     ],
 )
 def test_errors_say_what_to_do(lists: Any, options: dict[str, Any], error: type[Exception], words: str) -> None:

@@ -312,7 +312,7 @@ def test_state_that_does_not_fit_together_is_refused_by_name(
             if other is None:
                 del changed[attribute]
             hostile = type(method)(**method.get_params())
-            hostile.__dict__.update(changed)
+            hostile.__dict__.update(changed, fit_info_=method.fit_info_)
             try:
                 hostile.save(tmp_path / "h")
                 load(tmp_path / "h").predict(votes)
@@ -358,7 +358,7 @@ def learned(name: str, params: dict[str, Any]) -> tuple[cc.Aggregator, Any]:
     few = {"passes": 3} if "passes" in cls.param_names() else {}
     given = {n: v for n, v in params.items() if n != "features"}
     method = registry.create(name, **few, **given)
-    data: Any = VOTES if name == "bradley-terry" else LISTS.preferences
+    data: Any = VOTES if name in ("bradley-terry", "elo") else LISTS.preferences
     if params.get("ties") == "davidson-luce":
         rows = data.to_frame().drop_nulls()
         value = rows.columns[3]
@@ -652,6 +652,14 @@ def test_a_hostile_header_is_refused_by_name(tmp_path: Path, header: Any, says: 
     assert str(caught.value).startswith(f"{path}: ")
     assert len(str(caught.value)) < 600
     assert not NoMethod.made
+
+
+def test_what_was_learned_comes_with_the_record_of_its_fit(tmp_path: Path) -> None:
+    method, _ = fitted("ulara")
+    del method.fit_info_
+    method.save(tmp_path / "h")
+    with pytest.raises(FormatError, match=r"h: it has learned something, and its header lacks 'fit_info'"):
+        load(tmp_path / "h")
 
 
 def test_a_header_of_many_names_is_refused_in_one_pass(tmp_path: Path) -> None:

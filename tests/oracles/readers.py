@@ -189,9 +189,14 @@ def array(data: bytes, path: Path) -> Any:
     return ([str(k) for k in range(1, table.shape[1] - 1)], rows), labels
 
 
+_PREFLIB_COUNTS = {
+    f"NUMBER {what}" for what in ("ALTERNATIVES", "VOTERS", "UNIQUE ORDERS", "UNIQUE PREFERENCES", "CATEGORIES")
+}
+
+
 def preflib(data: bytes, path: Path) -> Any:
     """Read PrefLib ballots in today's form; the file is called a.toc, or has another ending."""
-    kind, names, counts = path.suffix[1:], {}, {}
+    kind, names, counts, categories = path.suffix[1:], {}, {}, set()
     ballots: list[tuple[int, list[list[int]]]] = []
     for line in _text(data).split("\n"):
         line = line.removesuffix("\r")
@@ -206,11 +211,15 @@ def preflib(data: bytes, path: Path) -> Any:
                 if len(number) > 9 or int(number) in names or not 1 <= int(number) <= 1_000_000 or ballots:
                     raise RefusedError("names")
                 names[int(number)] = value
+            elif key == "CATEGORY NAME" and number:
+                if len(number) > 9 or int(number) in categories or not 1 <= int(number) <= 1_000 or ballots:
+                    raise RefusedError("names")
+                categories.add(int(number))
             elif key == "DATA TYPE":
-                if value.lower() not in ("soc", "soi", "toc", "toi") or ballots:
+                if value.lower() not in ("soc", "soi", "toc", "toi", "cat") or ballots:
                     raise RefusedError("type")
                 kind = value.lower()
-            elif key in ("NUMBER ALTERNATIVES", "NUMBER VOTERS", "NUMBER UNIQUE ORDERS"):
+            elif key in _PREFLIB_COUNTS:
                 if key in counts or not re.fullmatch(r"[0-9]{1,15}", value) or ballots:
                     raise RefusedError("counts")
                 counts[key] = int(value)
@@ -220,13 +229,19 @@ def preflib(data: bytes, path: Path) -> Any:
         times, mark, order = re.fullmatch(r"([^:,]*)([:,]?)(.*)", line, re.DOTALL).groups()  # type: ignore[union-attr]
         if not mark or not re.fullmatch(r"[0-9]{1,15}", times.strip(" \t")):
             raise RefusedError("ballot")
-        ballots.append((int(times.strip(" \t")), list(_groups(order))))
+        ballots.append((int(times.strip(" \t")), list(_groups(order, kind == "cat"))))
     n = counts.get("NUMBER ALTERNATIVES", max(names, default=0))
     if not 1 <= n <= 1_000_000 or max(names, default=0) > n:
         raise RefusedError("counts")
     voters, orders = sum(times for times, _ in ballots), len(ballots)
-    if counts.get("NUMBER VOTERS", voters) != voters or counts.get("NUMBER UNIQUE ORDERS", orders) != orders:
+    stated = {"NUMBER VOTERS": voters, "NUMBER UNIQUE ORDERS": orders, "NUMBER UNIQUE PREFERENCES": orders}
+    if any(counts.get(key, found) != found for key, found in stated.items()):
         raise RefusedError("counts")
+    best = 0
+    if kind == "cat":
+        best = counts.get("NUMBER CATEGORIES", max(categories, default=len(ballots[0][1]) if ballots else 1))
+        if not max(categories, default=1) <= best <= 1_000 or any(len(groups) != best for _, groups in ballots):
+            raise RefusedError("categories")
     given = [names.get(k, "") for k in range(1, n + 1)]
     ids = [name if name and given.count(name) == 1 else str(k) for k, name in enumerate(given, 1)]
     if len(set(ids)) < n:
@@ -240,17 +255,21 @@ def preflib(data: bytes, path: Path) -> Any:
         if (kind in ("soc", "soi") and len(flat) > len(groups)) or (kind in ("soc", "toc") and len(flat) < n):
             raise RefusedError("not of its type")
         ahead = 0
-        for group in groups:
+        for place, group in enumerate(groups):
+            value = best - place if kind == "cat" else ahead + 1
             for k in group:
                 if times:
-                    rows[instance, str(number), ids[k - 1]] = (float(ahead + 1), float(times))
+                    rows[instance, str(number), ids[k - 1]] = (float(value), float(times))
             ahead += len(group)
-    return ("rank", rows, {(instance, i) for i in ids}), sorted(str(k) for k in range(1, orders + 1))
+    read = "rating" if kind == "cat" else "rank"
+    return (read, rows, {(instance, i) for i in ids}), sorted(str(k) for k in range(1, orders + 1))
 
 
-def _groups(order: str) -> Iterator[list[int]]:
-    """Yield the groups of tied alternatives of a ballot such as 1,{4,3},2."""
+def _groups(order: str, empty: bool) -> Iterator[list[int]]:
+    """Yield the groups of tied alternatives of a ballot such as 1,{4,3},2; categories may be empty, ballots not."""
     if not order.strip(BLANKS):
+        if empty:
+            raise RefusedError("ballot")
         return
     rest = order
     while True:
@@ -258,6 +277,8 @@ def _groups(order: str) -> Iterator[list[int]]:
         if found is None:
             raise RefusedError("ballot")
         group = found[1].split(",") if found[1] is not None else [found[3]]
+        if empty and found[1] is not None and not found[1].strip(" \t"):
+            group = []
         if not all(re.fullmatch(r"[ \t]*[0-9]{1,9}[ \t]*", k) for k in group):
             raise RefusedError("ballot")
         yield [int(k) for k in group]

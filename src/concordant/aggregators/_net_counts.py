@@ -24,8 +24,9 @@ __all__ = ["NetCounts", "net_counts"]
 
 # Sums smaller than this share of their terms are rounding error.
 _NOTHING = 1e-12
-# Differences of values up to this size can be squared and summed without overflow.
-_LARGEST = 1e100
+# Differences of values up to this size can be squared and summed without overflow; sums from this size on have an
+# inverse.
+_LARGEST, _SMALLEST = 1e100, 1e-307
 
 
 class NetCounts(NamedTuple):
@@ -216,6 +217,14 @@ def _of_lists(p: Preferences, transform: str, pairs: bool) -> NetCounts:
     else:
         net, total = _differences(value, p.list_offsets)
     weight = p.weights
+    faint = (total > 0) & (weight > 0) & (total * weight < _SMALLEST)
+    if faint.any():
+        expert, instance = p._list_name(int(faint.argmax()))
+        raise DataError(
+            f"transform={transform!r} takes differences of {p.kind}s, and those of expert {quote(expert)} in instance "
+            f"{quote(instance)} times the weight of the list add up to less than {_SMALLEST:g}. Use larger numbers, or "
+            "transform='binary'."
+        )
     return NetCounts(
         p,
         p.slots.offsets,

@@ -207,11 +207,11 @@ class Leaderboard:
             latest, n_votes = _mapping(header, "latest"), float(header["n_votes"])
             if not all(isinstance(t, float) and np.isfinite(t) for t in latest.values()) or not 0 <= n_votes < np.inf:
                 raise ValueError("times and the number of votes must be finite numbers")
+            out._rows, out._pairs = [votes], votes.collapse(keep=out._needed())
+            out._fitted, _ = out._fit(votes if out.method.reliability else out._pairs, uncertainty="none")
         except (DataError, KeyError, ParameterError, TypeError, ValueError) as error:
             raise FormatError(f"{path}: it is no leaderboard that Concordant wrote: {error}") from error
-        out._rows, out._pairs = [votes], votes.collapse(keep=out._needed())
         out.n_votes, out.latest = n_votes, latest
-        out._fitted, _ = out._fit(votes if out.method.reliability else out._pairs, uncertainty="none")
         return out
 
 

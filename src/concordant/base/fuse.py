@@ -204,7 +204,7 @@ def _check(
     threshold: Any,
 ) -> None:
     """Raise for the first argument of `fuse` that is wrong."""
-    if not _TEXT.issuperset(map(type, lists)):
+    if not _TEXT.issuperset(map(type, lists)) or not all(map(str.isascii, lists)):
         names = as_ids(lists, "list")
         if len(set(names)) < len(names):
             raise DataError("two lists have the same name once written as text.")
@@ -235,6 +235,8 @@ def _check(
         allowed = "a number, or a mapping from the name of a list to a number"
         raise ParameterError.invalid("threshold", "fuse", allowed, threshold)
     if smaller_is_better:
+        if not isinstance(smaller_is_better, Collection):
+            raise ParameterError.invalid("smaller_is_better", "fuse", "the names of lists", smaller_is_better)
         check_names(smaller_is_better, lists, "smaller_is_better=")
 
 

@@ -452,6 +452,8 @@ def _method(header: dict[str, Any], arrays: Arrays) -> Aggregator:
     info = header.get("fit_info")
     if info is not None:
         method.fit_info_ = _fit_info(info)
+    elif state:
+        raise _InvalidFileError("it has learned something, and its header lacks 'fit_info'.")
     return method
 
 

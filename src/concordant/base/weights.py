@@ -10,7 +10,7 @@ from concordant.arrays import Floats
 from concordant.base.registry import METHODS
 from concordant.data.comparisons import Comparisons
 from concordant.data.preferences import Preferences
-from concordant.errors import DataError, Setting, listing
+from concordant.errors import DataError, Setting, listing, quote
 
 __all__ = ["are_usual", "list_weights", "usable_weights"]
 
@@ -88,7 +88,7 @@ def usable_weights(votes: Votes, owner: str, *, relative: bool) -> Votes:
         own = slice(int(starts[n]), int(starts[n + 1]))
         for column in scaled:
             column[own] = _divided(
-                column[own], smallest[n], largest[n], f"the weights of instance {votes.instances[n]!r}"
+                column[own], smallest[n], largest[n], f"the weights of instance {quote(votes.instances[n])}"
             )
     if isinstance(votes, Preferences):
         return votes.with_list_weights(scaled[0])
@@ -110,9 +110,10 @@ def _whose(votes: Votes, row: int) -> str:
     """Return in words which list or pair a weight belongs to."""
     if isinstance(votes, Preferences):
         expert, instance = votes._list_name(row)
-        return f" for expert {expert!r} in instance {instance!r}"
+        return f" for expert {quote(expert)} in instance {quote(instance)}"
     instance, left = votes.slots.where(int(votes.left[row]))
-    return f" for {left!r} against {votes.items[int(votes.right[row])]!r} in instance {instance!r}"
+    right = votes.items[int(votes.right[row])]
+    return f" for {quote(left)} against {quote(right)} in instance {quote(instance)}"
 
 
 def list_weights(

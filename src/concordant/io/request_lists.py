@@ -285,4 +285,4 @@ def _unique(found: RequestList, duplicates: str) -> RequestList:
             )
         if scores is not None and scores[row] > scores[at]:
             best[value] = row
-    return found.take(list(best.values()))
+    return found.take(sorted(best.values()))
