@@ -503,6 +503,19 @@ def test_report_of_a_leaderboard() -> None:
     assert report.evaluation is None
 
 
+def test_a_ballot_cast_three_times_agrees_three_times() -> None:
+    """Weighted ballots have the mean agreement of the same ballots written out."""
+    cast = {"e0": (list("abcd"), 3), "e1": (list("dc"), 1), "e2": (list("ab"), 2)}
+    short = cc.from_lists({e: b for e, (b, _) in cast.items()}, weights={e: n for e, (_, n) in cast.items()})
+    long = cc.from_lists({f"{e}-{i}": b for e, (b, n) in cast.items() for i in range(n)})
+    a, b = (build_report(votes, methods=[("borda", cc.Borda())]).experts for votes in (short, long))
+    assert a is not None
+    assert b is not None
+    assert a.mean == pytest.approx(b.mean, abs=1e-12)
+    assert a.max_agreement == pytest.approx(b.max_agreement, abs=1e-12)
+    assert a.max_agreement < 1
+
+
 def test_report_of_a_crowd_shows_groups_in_place_of_pairs() -> None:
     up = [f"i{i:02}" for i in range(9)]
     report = build_report(crowd(40, {"up": up, "down": up[::-1]}))

@@ -18,7 +18,16 @@ import concordant as cc
 from concordant.data.sample import path
 from concordant.errors import MissingExtraError
 from concordant.report.content import Report, build_report
-from concordant.report.page import _agreement_shade, _fixed, _number, _short, _signed, displayable, render
+from concordant.report.page import (
+    _agreement_shade,
+    _fixed,
+    _leaderboard_axis,
+    _number,
+    _short,
+    _signed,
+    displayable,
+    render,
+)
 
 pytest.importorskip("jinja2")
 
@@ -304,6 +313,36 @@ def test_intervals_stand_over_an_axis_with_a_line_at_zero(judged: Report) -> Non
     ticks = {text: at for at, text in re.findall(r'x="([\d.]+)" y="19" text-anchor="middle">([^<]+)<', axis[0])}
     zero = ticks[next(text for text in ticks if float(text.replace("−", "-")) == 0)]
     assert page.count(f'<line class="zero" x1="{zero}" x2="{zero}" y1="0" y2="14"/>') == len(judged.leaderboard)
+
+
+def test_the_row_of_the_axis_spans_all_columns(judged: Report) -> None:
+    table = re.search(r'<table class="sortable" id="board">.*?</table>', render(judged), re.DOTALL)
+    assert table is not None
+    head, foot = table[0].split("</thead>")[0], table[0].partition("<tfoot")[2]
+    spans = [int(n or 1) for n in re.findall(r'<td(?: class="t")?(?: colspan="(\d+)")?>', foot)]
+    assert sum(spans) == head.count("<th ")
+
+
+@pytest.mark.parametrize(
+    ("low", "high"), [(-0.415, 0.448), (-0.999, 0.999), (0.0, 1.0), (-4.9, 4.9), (2.1, 2.4), (-3e-5, 6e-5), (-7e4, 1e5)]
+)
+def test_axes_have_two_to_five_ticks(judged: Report, low: float, high: float) -> None:
+    first, second, *_ = judged.leaderboard
+    board = [p._replace(score=v, lower=v, upper=v) for p, v in ((first, low), (second, high))]
+    axis = _leaderboard_axis(replace(judged, leaderboard=board))
+    assert axis is not None
+    texts = [tick["text"] for tick in axis["ticks"]]
+    assert 2 <= len(set(texts)) == len(texts) <= 5
+
+
+def test_tables_that_are_cut_say_so_where_they_are_searched() -> None:
+    lists = {f"e{k}": [f"i{(k * 7 + j) % 320}" for j in range(320)] for k in range(4)}
+    page = render(build_report(cc.from_lists(lists), methods=[("borda", cc.Borda())]))
+    assert 'data-told="told-board" data-all="320"' in page
+    short = {f"e{k}": [f"i{(k * 7 + j) % 20}" for j in range(20)] for k in range(4)}
+    page = render(build_report(cc.from_lists(short), methods=[("borda", cc.Borda())]))
+    assert 'data-told="told-board"' in page
+    assert "data-all" not in page.partition("<script>")[0]
 
 
 def test_items_that_few_saw_are_flagged() -> None:

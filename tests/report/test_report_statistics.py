@@ -298,7 +298,9 @@ def test_numbers_of_the_heat_map_have_room_or_are_left_out(side: int, text: str)
     from concordant.report.page import _in_cell
 
     assert _in_cell(-0.1234, side) == text
-    assert _in_cell(1.0, side) == ("1.00" if text else "")
+    whole = {"−0.12": "1.00", "−.12": "1", "": ""}[text]
+    assert _in_cell(1.0, side) == whole
+    assert _in_cell(-1.0, side) == ("−" + whole if text else "")
     assert _in_cell(None, side) == ""
 
 

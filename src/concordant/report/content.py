@@ -168,7 +168,7 @@ class Experts:
     groups : list of GroupRow
         Clusters of experts, above sixty of them, where a test finds some.
     mean : float or None
-        Mean agreement of the experts with the consensus.
+        Mean agreement of the experts with the consensus; one with weight 3 counts three times.
     outliers : dict of str to str
         Expert -> why its agreement is unusual.
     max_agreement : float
@@ -611,7 +611,7 @@ def _experts(
         half = _EXPERT_ROWS // 2
         known = [row for row in rows if row.agreement is not None]
         rows = known[:half] + known[-half:] if len(known) > _EXPERT_ROWS else known
-    mean = float(np.nanmean(agreement.mean)) if not np.isnan(agreement.mean).all() else None
+    mean = _expert_mean(votes, agreement.mean)
     apart_by_name = {names[e]: word for e, word in outliers.items()}
     return Experts(
         rows,
@@ -644,6 +644,18 @@ def _pairwise_agreement(votes: Votes) -> tuple[Floats, list[tuple[int, int, int]
     return np.where((found.shared >= enough) | own, found.tau, np.nan), copies
 
 
+def _expert_mean(votes: Votes, values: Floats) -> float | None:
+    """Return the mean of values of the experts, NaN left out; a ballot that was cast three times counts three times."""
+    known = ~np.isnan(values)
+    if not known.any():
+        return None
+    if isinstance(votes, Preferences) and votes.list_weight is not None:
+        weight = np.bincount(votes.list_expert, weights=votes.weights, minlength=votes.n_experts)[known]
+        if weight.sum() > 0:
+            return float(np.average(values[known], weights=weight))
+    return float(values[known].mean())
+
+
 def _max_agreement(votes: Votes) -> float:
     """Return the highest possible mean agreement with a consensus without ties.
 
@@ -663,7 +675,8 @@ def _max_agreement(votes: Votes) -> float:
     n = votes.list_lengths.astype(np.float64)
     share = (n * (n - 1) / 2 + n * (m - n)) / np.maximum(m * (m - 1) / 2, 1.0)
     best, _ = group_means(np.sqrt(np.minimum(share, 1.0)), votes.list_expert, votes.n_experts)
-    return float(np.nanmean(best))
+    mean = _expert_mean(votes, best)
+    return 1.0 if mean is None else mean
 
 
 def _sample_instances(votes: Votes) -> Votes:
@@ -886,7 +899,8 @@ def _about_experts(experts: Experts, kind: str) -> str:
     text = f"Experts agree {close} with the consensus (mean agreement {two_decimals(mean)}; {scale})."
     if experts.groups:
         sizes = [f"{group.size:,}" for group in experts.groups]
-        text += f" They form {len(sizes)} clusters of {', '.join(sizes[:-1])} and {sizes[-1]}."
+        text += f" They form {len(sizes)} clusters of {', '.join(sizes[:-1])} and {sizes[-1]}"
+        text += "." if experts.p_clusters is None else f" (p = {experts.p_clusters:.2g})."
     elif experts.p_clusters is not None:
         text += f" A test finds no clusters among them (p = {experts.p_clusters:.2f})."
     if not experts.outliers:

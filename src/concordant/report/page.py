@@ -33,6 +33,7 @@ _STACK = 3
 _ROOMY, _NARROW = 34, 23
 # Width of a drawing on a wide screen, in pixels.
 _PAGE = 1100
+_MOST_TICKS = 5
 _HIDDEN = frozenset("\u202a\u202b\u202c\u202d\u202e\u2028\u2029\ufeff")
 _ISOLATES = frozenset("\u2066\u2067\u2068\u2069")
 _OUTLIER_WORDS = {
@@ -303,9 +304,12 @@ def _leaderboard_axis(report: Report) -> dict[str, Any] | None:
         return None
     ends = _score_ends(report)
     low, high = min(ends), max(ends)
-    step = 10.0 ** math.floor(math.log10(high - low))
-    step *= next(f for f in (0.2, 0.5, 1.0, 2.0, 5.0) if (high - low) / (f * step) <= 4)
-    ticks = [i * step for i in range(math.ceil(low / step), math.floor(high / step) + 1)]
+    unit = 10.0 ** math.floor(math.log10(high - low))
+    # The smallest step with at most five ticks: there are always two.
+    for step in (f * unit for f in (0.2, 0.5, 1.0, 2.0, 5.0)):
+        ticks = [i * step for i in range(math.ceil(low / step), math.floor(high / step) + 1)]
+        if len(ticks) <= _MOST_TICKS:
+            break
     places = min(max(-math.floor(math.log10(step)), 0), 9)
     return {
         "ticks": [{"at": scale(v), "text": _fixed(v, places)} for v in ticks],
@@ -327,11 +331,11 @@ def _leaderboard_scale(report: Report) -> Any:
 
 
 def _in_cell(value: float | None, side: int) -> str:
-    """Return a number that fits a cell: two decimals, without the leading zero where it is small, or nothing."""
+    """Return a number that fits a cell: two decimals, where it is small such as .12 and 1, or nothing."""
     if value is None or side < _NARROW:
         return ""
     text = _fixed(value, 2)
-    return text if side >= _ROOMY else text.replace("0.", ".")
+    return text if side >= _ROOMY else text.replace("0.", ".").replace("1.00", "1")
 
 
 def _heat_map(experts: Experts) -> dict[str, Any]:

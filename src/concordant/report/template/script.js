@@ -133,7 +133,9 @@
         shown += hit;
       });
       rove();
-      told.textContent = words.length ? `${shown} of ${rows.length} rows` : `${rows.length} rows`;
+      const listed = input.dataset.all ? `${rows.length} of ${input.dataset.all} are listed` : "";
+      const found = words.length ? `${shown} of ${rows.length} rows` : listed ? "" : `${rows.length} rows`;
+      told.textContent = [found, listed].filter(Boolean).join("; ");
     };
     input.addEventListener("input", find);
     find();
