@@ -146,7 +146,9 @@ def test_a_silent_retriever_is_an_absent_one(silent: Any, method: str) -> None:
     lists = {"bm25": ["a", "b"], "dense": ["b", "c", "a"]}
     want = cc.fuse(lists, method, weights={"bm25": 2})
     assert cc.fuse({**lists, "reranker": silent}, method, weights={"bm25": 2, "reranker": 3}) == want
-    assert len(cc.fuse({"bm25": silent}, method)) == 0
+    nothing = cc.fuse({"bm25": silent}, method)
+    assert len(nothing) == 0
+    assert nothing.explain().items == []
     assert len(cc.fuse({}, method)) == 0
 
 

@@ -53,6 +53,17 @@ def test_ranks_follow_scores_within_the_tolerance(parts: list[list[float]]) -> N
         assert (order[offsets[n] : offsets[n + 1]] - offsets[n]).tolist() == alone_order.tolist()
 
 
+def test_ties_of_long_lists_are_in_input_order() -> None:
+    rng = np.random.default_rng(5)
+    parts = [rng.integers(0, 60, size) + rng.choice([0.0, 1e-12, -1e-11], size) for size in (400, 0, 300, 2, 500)]
+    offsets = offsets_of(np.array([len(p) for p in parts]))
+    rank, order = rank_scores(np.concatenate(parts), offsets)
+    for part, at, end in zip(parts, offsets[:-1].tolist(), offsets[1:].tolist(), strict=True):
+        want_rank, want_order = oracle.rank_scores(part.tolist())
+        assert rank[at:end].tolist() == want_rank
+        assert (order[at:end] - at).tolist() == want_order
+
+
 def test_the_tolerance_is_relative_to_the_largest_score_of_the_instance() -> None:
     assert TIE_TOLERANCE == 1e-12
     scores = np.array([1.0, 1.0 - 0.9e-12, 1e6, 1.0, 1.0 - 1.1e-12, 0.5, 1e-20, 0.0])

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from tests.integrations.requests_of_retrievers import NAMES, SETTINGS, Rows, fitted, fused, requests
 
@@ -15,6 +17,7 @@ from concordant.errors import DataError, KindError, ParameterError
 pytest.importorskip("haystack", reason="the extra haystack is not installed")
 
 from haystack import Document, Pipeline, component
+from haystack.components.joiners import DocumentJoiner
 from haystack.components.retrievers.in_memory import InMemoryBM25Retriever
 from haystack.document_stores.in_memory import InMemoryDocumentStore
 
@@ -157,6 +160,28 @@ def test_a_retriever_that_fails_is_not_silent() -> None:
     # Haystack wraps the error of a component.
     with pytest.raises(Exception, match="no index today"):
         pipeline.run({"bm25_retriever": {"query": "q"}, "dense_retriever": {"query": "q"}})
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_methods_have_the_definitions_of_haystacks_own_joiner(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    lists = {
+        name: {f"d{i}": float(s) for i, s in zip(rng.permutation(12), np.sort(rng.pareto(1.5, 8))[::-1], strict=False)}
+        for name in ("a", "b", "c")
+    }
+    rows = [[Document(id=i, content=i, score=s) for i, s in ranked.items()] for ranked in lists.values()]
+
+    def theirs(mode: str) -> dict[str, float | None]:
+        # Their joiner writes scores into the documents it is given.
+        own = [[replace(document) for document in ranked] for ranked in rows]
+        return {d.id: d.score for d in DocumentJoiner(join_mode=mode).run(documents=own)["documents"]}
+
+    hits = cc.fuse(lists, "rrf", normalize=True)
+    assert dict(zip(hits.ids, hits.scores, strict=True)) == pytest.approx(theirs("reciprocal_rank_fusion"), rel=1e-14)
+    # Theirs takes the largest term of a document; the sum is of the same terms.
+    parts = cc.fuse(lists, "dbsf", clip=False).explain().parts
+    largest = {document: max(parts(document).values()) for document in hits.ids}
+    assert largest == pytest.approx(theirs("distribution_based_rank_fusion"), rel=1e-13)
 
 
 @pytest.mark.parametrize(

@@ -160,6 +160,22 @@ def test_threads_do_not_change_the_answer() -> None:
     assert found[0] == found[1]
 
 
+@pytest.mark.parametrize("long_part", [1, 40, 10**9])
+def test_columns_held_in_parts_are_encoded_as_one(long_part: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_dictionary_encoding, "_LONG_PART", long_part)
+    monkeypatch.setattr(_dictionary_encoding, "_LONG", 4)
+    rng = np.random.default_rng(7)
+    # Instances of 30 rows are copied piece by piece; pieces end at no seam of the parts.
+    rows = [(f"q{n // 30}", "x", f"d{k}", float(n)) for n, k in enumerate(rng.permutation(600).tolist())]
+    rows += [(q, "y", i, 7.0) for q, _, i, _ in rows[::-2]]
+    whole = DictionaryEncoder()
+    whole.add(table(rows))
+    parts = DictionaryEncoder(block_rows=100)
+    for a, b in pairwise([0, 7, 100, 104, 333, 650, len(rows)]):
+        parts.add(pl.concat([table(rows[a : a + 3]), table(rows[a + 3 : b])], rechunk=False))
+    assert whole.finish().preferences("score") == parts.finish().preferences("score") == expected(rows)
+
+
 def test_the_two_hashes_have_nothing_to_do_with_each_other() -> None:
     frame = pl.select(item=pl.format("FT911-{}", pl.int_range(200_000)))
     h1, h2 = (c.to_numpy() for c in frame.select(*hash_expressions()))

@@ -243,7 +243,7 @@ def _check(
 def _fused(found: list[RequestList], method: Aggregator, fitted: bool, weights: Mapping[Any, float] | None) -> Hits:
     """Return all hits of the lists that were read."""
     if not found:
-        return Hits([], [], [])
+        return Hits([], [], [], explain=partial(_explain, method, found, weights))
     score_of = _position_sums(found, method, fitted, weights)
     if score_of is not None:
         ids, scores, ranks = rank_dictionary(score_of)
@@ -353,8 +353,11 @@ def _explain(
     scores: Sequence[float],
 ) -> Explanation:
     """Return the explanation of these hits, whose items are the caller's ids."""
-    from concordant.data.explanation import explain
+    from concordant.data.explanation import Explanation, explain
 
+    if not found:
+        # All retrievers were silent: there is nothing to explain, and no reason to fail.
+        return Explanation("q", [], [], np.zeros((0, 0)), np.zeros(0), np.zeros(0))
     preferences, slots = _preferences(found, weights)
     votes = method._checked(preferences)
     whole = explain(votes, None, lambda own: method._require_additive(method._contributions(own)))

@@ -67,7 +67,8 @@ def rank_scores(score: Floats, offsets: Ints, *, relative_tolerance: bool = Fals
     ([2, 1, 2], [1, 0, 2])
     """
     n = len(score)
-    order = lists.order_lists(-score, offsets)
+    # In several lists equal scores are brought into input order below.
+    order = lists.order_lists(-score, offsets, stable=len(offsets) == 2)
     if n == 0:
         return np.zeros(0, dtype=np.int32), order
     by_score = score[order]
@@ -93,12 +94,10 @@ def rank_scores(score: Floats, offsets: Ints, *, relative_tolerance: bool = Fals
         position = np.arange(1, n + 1, dtype=np.int64)
         position -= np.repeat(offsets[:-1], lengths)
     if not new.all():
-        group = np.cumsum(new) - 1
-        position = position[new][group]
-        again = ~new[1:]
-        if (by_score[1:][again] != by_score[:-1][again]).any():
-            # Scores equal within the tolerance were sorted by rounding errors; list such ties in input order.
-            order = order[np.lexsort((order, group))]
+        position = position[new][np.cumsum(new) - 1]
+        # Scores equal within the tolerance were sorted by rounding errors, and a single list by a stable sort.
+        if len(offsets) > 2 or (by_score[1:] != by_score[:-1])[~new[1:]].any():
+            lists.sort_within_groups(order, np.flatnonzero(new))
     rank = np.empty(n, dtype=np.int32)
     rank[order] = position
     return rank, order

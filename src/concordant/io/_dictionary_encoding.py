@@ -9,6 +9,7 @@ the first occurrence of an item only.
 from __future__ import annotations
 
 import threading
+from bisect import bisect_right
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -55,6 +56,8 @@ _INLINE_BYTES = 12
 
 # Cells per row of the table that finds duplicates within a run; beyond it, sorting all rows is cheaper.
 _CELLS_PER_ROW = 32
+# Shorter arrays of a column are joined, so that many small files do not leave many small arrays.
+_LONG_PART = 1 << 12
 # Pieces of at least this many rows are copied one by one; shorter ones are gathered by index in one call.
 _LONG = 64
 # Odd multipliers that mix the bits of a hash.
@@ -66,6 +69,75 @@ _Hashes = NDArray[np.uint64]
 def hash_expressions(column: str = "item") -> tuple[pl.Expr, pl.Expr]:
     """Return the expressions of the two hashes of an id column, named "h1" and "h2"."""
     return pl.col(column).hash(0x5EED).alias("h1"), pl.col(column).hash(0xC0DE).alias("h2")
+
+
+class _Numbers:
+    """A column of numbers, held as the arrays in which it was read: copying them together costs as much as hashing.
+
+    >>> column = _Numbers(np.float64)
+    >>> column.add(pl.Series([1.0, 2.0]))
+    >>> column.add(pl.Series([3.0]))
+    >>> out = np.empty(2)
+    >>> column.copy(1, 3, out)
+    >>> out.tolist(), len(column)
+    ([2.0, 3.0], 3)
+    """
+
+    def __init__(self, dtype: Any) -> None:
+        self._dtype = np.dtype(dtype)
+        self._parts: list[NDArray[Any]] = []
+        # The row at which each part begins, and the number of rows.
+        self._begins = [0]
+        # How many parts are long; those behind them are joined when another long one comes, or they are many.
+        self._n_long = 0
+
+    def __len__(self) -> int:
+        return self._begins[-1]
+
+    def add(self, column: pl.Series | NDArray[Any]) -> None:
+        """Add rows, without nulls."""
+        for part in map(pl.Series.to_numpy, column.get_chunks()) if isinstance(column, pl.Series) else [column]:
+            is_long = len(part) >= _LONG_PART
+            if is_long:
+                self._join(self._n_long)
+            self._parts.append(part)
+            self._begins.append(self._begins[-1] + len(part))
+            if not is_long and self._begins[-1] - self._begins[self._n_long] >= _LONG_PART:
+                self._join(self._n_long)
+                is_long = True
+            if is_long:
+                self._n_long = len(self._parts)
+
+    def _join(self, first: int = 0) -> None:
+        """Join the parts from the first one named."""
+        if len(self._parts) > first + 1:
+            self._parts[first:] = [np.concatenate(self._parts[first:])]
+            del self._begins[first + 1 : -1]
+
+    def whole(self) -> NDArray[Any]:
+        """Return the column as one array, which is kept instead of the parts."""
+        self._join()
+        return self._parts[0] if self._parts else np.empty(0, dtype=self._dtype)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the column is one array."""
+        return len(self._parts) <= 1
+
+    def copy(self, start: int, end: int, out: NDArray[Any]) -> None:
+        """Copy the rows from `start` to `end` to `out`."""
+        n = bisect_right(self._begins, start) - 1
+        at = start
+        while at < end:
+            begin, stop = self._begins[n], min(end, self._begins[n + 1])
+            out[at - start : stop - start] = self._parts[n][at - begin : stop - begin]
+            at, n = stop, n + 1
+
+
+def _numbers(array: NDArray[Any]) -> _Numbers:
+    column = _Numbers(array.dtype)
+    column.add(array)
+    return column
 
 
 @dataclass(frozen=True)
@@ -95,8 +167,8 @@ def _stable_argsort(codes: NDArray[Any]) -> Ints:
 
 
 def _assign_slots(
-    h1: _Hashes,
-    h2: _Hashes,
+    h1: _Numbers,
+    h2: _Numbers,
     instance: Codes,
     start: Ints,
     length: Ints,
@@ -131,6 +203,9 @@ def _assign_slots(
     # A piece is several runs of one instance, of any expert, that are consecutive in the source.
     breaks = (start[1:] != (start + length)[:-1]) | (instance[1:] != instance[:-1])
     heads = np.concatenate([[0], np.flatnonzero(breaks) + 1])
+    if len(heads) * _LONG > total:
+        # Short pieces are gathered by index, from one array.
+        h1.whole(), h2.whole()
     piece_row = np.append(row_of_run[heads], total)
     piece_start = start[heads]
     piece_of_instance = np.searchsorted(heads, run_of_instance)
@@ -179,10 +254,12 @@ def _assign_slots(
     return _SlotAssignment(order, slot, first, counts, any(again for _, again in found))
 
 
-def _gather_runs(column: Floats, start: Ints, length: Ints) -> Floats:
+def _gather_runs(column: _Numbers, start: Ints, length: Ints) -> Floats:
     """Return the rows start[g] to start[g] + length[g] of every run g, concatenated."""
     row_of_run = offsets_of(length)
-    out = np.empty(int(row_of_run[-1]), dtype=column.dtype)
+    out = np.empty(int(row_of_run[-1]), dtype=np.float64)
+    if len(start) * _LONG > len(out):
+        column.whole()
     # The runs at which blocks of about equal size begin, and the end.
     stretches = max(len(out) // BLOCK_ROWS, 1)
     edges = np.searchsorted(row_of_run, np.linspace(0, len(out), stretches + 1).astype(np.int64))
@@ -213,18 +290,18 @@ class _Workspace:
         self.cells = np.empty(_CELLS_PER_ROW * rows, dtype=np.bool_)
 
 
-def _gather_pieces(columns: list[tuple[NDArray[Any], NDArray[Any]]], shift: Ints, bounds: Ints, room: Ints) -> None:
+def _gather_pieces(columns: list[tuple[_Numbers, NDArray[Any]]], shift: Ints, bounds: Ints, room: Ints) -> None:
     """Copy rows bounds[p] to bounds[p + 1] of every piece p from `column[row + shift[p]]` to `out[row]`."""
     n = int(bounds[-1])
-    if len(shift) * _LONG > n:
+    if len(shift) * _LONG > n and all(column.is_whole for column, _ in columns):
         source = _repeat_into(shift, np.diff(bounds), room[:n])
         source += np.arange(n)
         for column, out in columns:
-            column.take(source, out=out, mode="clip")
+            column.whole().take(source, out=out, mode="clip")
         return
     for move, at, end in zip(shift.tolist(), bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
         for column, out in columns:
-            out[at:end] = column[at + move : end + move]
+            column.copy(at + move, end + move, out[at:end])
 
 
 def _repeat_into(values: NDArray[Any], lengths: Ints, out: NDArray[Any]) -> NDArray[Any]:
@@ -326,13 +403,13 @@ def factorize(column: pl.Series, *, hash_bits: int = 64) -> tuple[Codes, pl.Seri
         return np.zeros(n, dtype=np.int32), column
     h1, h2 = column.to_frame("item").select(*hash_expressions()).get_columns()
     codes = np.empty(n, dtype=np.int32)
-    first = _factorize_hashes(_truncated(h1.to_numpy(), hash_bits), h2.to_numpy(), codes, _Workspace(n))
+    first = _factorize_hashes(_truncated(h1, hash_bits).to_numpy(), h2.to_numpy(), codes, _Workspace(n))
     return codes, column.gather(_row_index(first))
 
 
-def _truncated(h1: _Hashes, bits: int) -> _Hashes:
+def _truncated(h1: pl.Series, bits: int) -> pl.Series:
     """Return the upper bits of a hash, the others cleared. Tests use few bits to provoke collisions."""
-    return h1 if bits >= 64 else h1 & ~np.uint64((1 << (64 - bits)) - 1)
+    return h1 if bits >= 64 else pl.Series(h1.to_numpy() & ~np.uint64((1 << (64 - bits)) - 1))
 
 
 def _runs(column: pl.Series, hash_bits: int) -> tuple[Codes, Ints, list[str]]:
@@ -379,8 +456,6 @@ class DictionaryEncoder:
 
     Parameters
     ----------
-    reserve : int, optional
-        How many rows to expect, to allocate memory once.
     batch_rows, batch_bytes, block_rows, hash_bits : int
         Rows of a batch, and bytes of their text; rows of a block; bits used of the first hash.
     sink : BatchSink, optional
@@ -404,7 +479,6 @@ class DictionaryEncoder:
     def __init__(
         self,
         *,
-        reserve: int = 0,
         batch_rows: int = BATCH_ROWS,
         batch_bytes: int = BATCH_BYTES,
         block_rows: int = BLOCK_ROWS,
@@ -424,10 +498,7 @@ class DictionaryEncoder:
         self._held = 0
         self._valued = False
         self._nulls = False
-        self._reserve = min(reserve, batch_rows)
-        self._h1: _Hashes = np.empty(0, dtype=np.uint64)
-        self._h2: _Hashes = np.empty(0, dtype=np.uint64)
-        self._value: Floats = np.empty(0, dtype=np.float64)
+        self._h1, self._h2, self._value = _Numbers(np.uint64), _Numbers(np.uint64), _Numbers(np.float64)
         self._items: list[pl.Series] = []
         self._text_bytes = 0
         self._pending: list[tuple[Codes, Codes, Ints, Floats]] = []
@@ -475,7 +546,7 @@ class DictionaryEncoder:
         """
         for part in frame.iter_slices(self._batch_rows) if frame.height > self._batch_rows else (frame,):
             if self._held and (self._held + part.height > self._batch_rows or self._text_bytes > self._batch_bytes):
-                self._flush()
+                self.flush()
             self._take(part, expert, key)
         self.sources.append((self._total - frame.height, source or RowSource()))
 
@@ -511,51 +582,39 @@ class DictionaryEncoder:
             at = np.searchsorted(ends, both)
             instance, codes, ends, weight = instance[at], codes[at], both, by_row[both - 1]
         self._pending.append((instance, codes, np.diff(ends, prepend=0), weight))
-        self._grow(n, "value" in frame.columns)
-        held = slice(self._held, self._held + n)
-        _copy(frame["h1"], self._h1[held])
-        _copy(frame["h2"], self._h2[held])
+        self._h1.add(_truncated(frame["h1"], self._hash_bits))
+        self._h2.add(frame["h2"])
         if "value" in frame.columns:
             value = frame["value"]
             if value.null_count():
                 self._nulls = True
                 value = value.fill_null(np.nan)
-            _copy(value, self._value[held])
+            if not self._valued:
+                self._nulls |= self._total > 0
+                self._valued = True
+            if len(self._value) < self._held:
+                self._value.add(np.full(self._held - len(self._value), np.nan))
+            self._value.add(value)
         elif self._valued:
             self._nulls = True
-            self._value[held] = np.nan
         self._items.append(frame["item"])
         self._text_bytes += int(frame["item"].estimated_size())
         self._held += n
         self._total += n
 
-    def _grow(self, n: int, valued: bool) -> None:
-        """Make room for n more rows. Unused room costs no memory: the system provides pages when they are written."""
-        need = self._held + n
-        if need > len(self._h1):
-            size = max(need, self._reserve, min(2 * len(self._h1), self._batch_rows))
-            self._h1 = _grown(self._h1, size, self._held)
-            self._h2 = _grown(self._h2, size, self._held)
-        if valued and not self._valued:
-            self._nulls |= self._total > 0
-            self._valued = True
-        if self._valued and len(self._value) < len(self._h1):
-            known = len(self._value) > 0
-            self._value = _grown(self._value, len(self._h1), self._held if known else 0)
-            if not known:
-                self._value[: self._held] = np.nan
-
-    def _flush(self, *, last: bool = False) -> None:
-        """Encode the rows held and free their text; after the last rows free the hashes too."""
+    def flush(self) -> None:
+        """Encode the rows held and free their memory; a sink calls this after the last rows."""
         if not self._held:
             return
         instance, expert, length, weight = (np.concatenate(c) for c in zip(*self._pending, strict=True))
         start = offsets_of(length)[:-1]
         items = pl.concat(self._items)
         base = self._total - self._held
+        if self._valued and len(self._value) < self._held:
+            self._value.add(np.full(self._held - len(self._value), np.nan))
         found = _assign_slots(
-            _truncated(self._h1[: self._held], self._hash_bits),
-            self._h2[: self._held],
+            self._h1,
+            self._h2,
             instance,
             start,
             length,
@@ -563,17 +622,15 @@ class DictionaryEncoder:
             block_rows=self._block_rows,
         )
         order = found.order
-        if last:
-            # Freed here so that the arrays below reuse this memory.
-            self._h1 = self._h2 = np.empty(0, dtype=np.uint64)
-        value = self._value[: self._held] if self._valued else None
+        # Freed here so that the arrays below reuse this memory.
+        self._h1, self._h2 = _Numbers(np.uint64), _Numbers(np.uint64)
         batch = Batch(
             instance[order],
             expert[order],
             length[order],
             start[order] + base,
             found.slot,
-            None if value is None else _gather_runs(value, start[order], length[order]),
+            _gather_runs(self._value, start[order], length[order]) if self._valued else None,
             _compact(items.gather(_row_index(found.first))),
             found.first + base,
             found.counts,
@@ -584,13 +641,8 @@ class DictionaryEncoder:
             self._batches.append(batch)
         else:
             self._sink.put(batch)
+        self._value = _Numbers(np.float64)
         self._items, self._pending, self._held, self._text_bytes = [], [], 0, 0
-
-    def flush(self) -> None:
-        """Encode the rows held and free all memory; a sink calls this after the last rows."""
-        self._flush(last=True)
-        self._h1 = self._h2 = np.empty(0, dtype=np.uint64)
-        self._value = np.empty(0, dtype=np.float64)
 
     @property
     def nulls(self) -> bool:
@@ -671,8 +723,8 @@ def _merge_slots(
     length = np.concatenate([b.counts for b in batches])
     start = offsets_of(length)[:-1]
     found = _assign_slots(
-        _truncated(h1.to_numpy(), hash_bits),
-        h2.to_numpy(),
+        _numbers(_truncated(h1, hash_bits).to_numpy()),
+        _numbers(h2.to_numpy()),
         instance,
         start,
         length,
@@ -695,20 +747,6 @@ def _join(parts: list[NDArray[Any]], dtype: Any) -> NDArray[Any]:
     if len(parts) == 1:
         return parts[0]
     return np.concatenate(parts) if parts else np.zeros(0, dtype=dtype)
-
-
-def _copy(column: pl.Series, out: NDArray[Any]) -> None:
-    """Copy a numeric column without nulls into an array, chunk by chunk."""
-    at = 0
-    for piece in column.get_chunks():
-        out[at : at + len(piece)] = piece.to_numpy()
-        at += len(piece)
-
-
-def _grown(array: NDArray[Any], size: int, used: int) -> NDArray[Any]:
-    out = np.empty(size, dtype=array.dtype)
-    out[:used] = array[:used]
-    return out
 
 
 def _compact(column: pl.Series) -> pl.Series:

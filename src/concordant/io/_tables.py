@@ -60,7 +60,6 @@ __all__ = [
     "file_type",
     "has_movielens_name",
     "is_number",
-    "max_rows",
     "open_table",
     "parquet_rows",
     "position_of",
@@ -85,8 +84,6 @@ _MALFORMED = (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, 
 _CELL_BYTES = 8
 # Assumed bytes per row, to cut text into windows of a number of rows.
 _ROW_BYTES = 32
-# No row of a text table is shorter than "u,i,1\n".
-_SHORTEST_ROW = 6
 # Up to this many keys Polars checks every line by pattern; with more, lines are parsed one by one.
 _FEW_KEYS = 16
 _MOST_COLUMNS = 100_000
@@ -294,13 +291,6 @@ def parquet_rows(path: Path) -> int:
         return int(pl.scan_parquet(path, glob=False).select(pl.len()).collect().item())
     except _MALFORMED as error:
         raise FormatError(f"{path}: the Parquet data is damaged ({shorten(str(error).splitlines()[0])}).") from None
-
-
-def max_rows(path: Path) -> int:
-    """Return an upper bound on the number of rows, 0 if unknown because the file is compressed."""
-    if compression(path) is not None:
-        return 0
-    return parquet_rows(path) if file_type(path) == "parquet" else path.stat().st_size // _SHORTEST_ROW
 
 
 class _TextChunk(NamedTuple):

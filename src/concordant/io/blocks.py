@@ -55,10 +55,6 @@ class RowReader(Protocol):
         """Add the rows after the first `done` steps to an encoder; call `mark` with the number of steps done."""
         ...
 
-    def max_rows(self) -> int:
-        """Return an upper bound on the number of rows, if the files tell without being read."""
-        ...
-
     def n_steps(self) -> int:
         """Return how many steps there are."""
         ...
@@ -147,7 +143,7 @@ def spool_blocks(
     kept = None if checkpoint is None else Path(checkpoint).expanduser() / "rows"
     spool = Spool(folder, kept=kept, job=reader.job())
     try:
-        encoder = DictionaryEncoder(sink=spool, batch_rows=_batch_rows(memory), reserve=reader.max_rows())
+        encoder = DictionaryEncoder(sink=spool, batch_rows=_batch_rows(memory))
         steps, state, finished = spool.restore(encoder)
         if state is not None:
             reader.restore(state)

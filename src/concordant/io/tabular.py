@@ -67,7 +67,7 @@ from concordant.io._matrix import LAYOUTS, Layout, RankingMatrix, guess_layout
 from concordant.io._pair_counter import PairCounter
 from concordant.io._row_sources import FileSource
 from concordant.io._sniff import is_qrels, most_lines_match
-from concordant.io._tables import TableFile, max_rows, open_table
+from concordant.io._tables import TableFile, open_table
 from concordant.io._vote_columns import (
     CATEGORY_NAMES,
     TIME_NAMES,
@@ -220,7 +220,7 @@ class LongTables(NamedTuple):
     def preferences(self) -> Preferences:
         """Return everything the tables hold."""
         reader = LongTableReader(self, {})
-        encoder = DictionaryEncoder(reserve=reader.max_rows() if self.is_large() else 0)
+        encoder = DictionaryEncoder()
         reader.read(encoder)
         return reader.preferences(encoder.finish())
 
@@ -271,10 +271,6 @@ class LongTableReader:
     def names(self, experts: Sequence[Hashable]) -> list[str]:
         """Return the ids of the experts in the vocabulary of the encoder."""
         return [str(e) for e in experts]
-
-    def max_rows(self) -> int:
-        """Return an upper bound on the number of rows; compressed files count as empty."""
-        return sum(max_rows(file) for file in self._tables.files)
 
     def n_steps(self) -> int:
         """Return the number of windows."""

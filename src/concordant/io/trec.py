@@ -65,8 +65,6 @@ _BLOCK_BYTES = 64 << 20
 _LARGE_BYTES = 4 << 20
 # Bytes that are checked at one time; they fit the cache of a core.
 _CHECK_BYTES = 1 << 18
-# No line of a run is shorter than "q 0 d 1 2 t\n".
-_SHORTEST_LINE = 12
 
 _LINE_FEED = 10
 _BLANKS = bytes.maketrans(b"\t\r\x0b\x0c", b"    ")
@@ -173,7 +171,7 @@ def read_runs(
         separator=separator,
         missing=missing,
     )
-    encoder = DictionaryEncoder(reserve=reader.max_rows())
+    encoder = DictionaryEncoder()
     reader.read(encoder)
     return reader.preferences(encoder.finish())
 
@@ -236,10 +234,6 @@ class RunReader:
     def names(self, experts: Sequence[Hashable]) -> list[str]:
         """Return the ids of the experts in the vocabulary of the encoder."""
         return _expert_names(experts, self.files)
-
-    def max_rows(self) -> int:
-        """Return an upper bound on the number of rows; compressed files may hold more."""
-        return self.size // _SHORTEST_LINE
 
     def n_steps(self) -> int:
         """Return the number of files."""

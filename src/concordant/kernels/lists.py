@@ -7,7 +7,7 @@ runs across two lists, so a list gives the same bits alone and together with oth
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -82,19 +82,40 @@ def _reduced(function: np.ufunc, values: NDArray[Any], offsets: Ints) -> NDArray
     return out
 
 
-def order_lists(key: NDArray[Any], offsets: Ints) -> Ints:
+def order_lists(key: NDArray[Any], offsets: Ints, *, stable: bool = True) -> Ints:
     """Return row numbers that sort every list by `key` ascending, equal keys in row order.
 
-    Cost O(R) when every list is sorted already, else O(R log m) for lists of length m.
+    Cost O(R) when every list is sorted already, else O(R log m) for lists of length m. With `stable=False`, which is
+    several times faster for long lists, equal keys come in any order.
 
     >>> order_lists(np.array([3.0, 1.0, 1.0, 2.0, 0.0]), np.array([0, 3, 5])).tolist()
     [1, 2, 0, 4, 3]
     """
-    order = _order_unsorted(key, offsets)
+    order = _order_unsorted(key, offsets, stable=stable)
     return np.arange(len(key), dtype=np.int64) if order is None else order
 
 
-def _order_unsorted(key: NDArray[Any], offsets: Ints) -> Ints | None:
+def sort_within_groups(order: Ints, starts: Ints) -> None:
+    """Sort the row numbers of every group in place; groups lie end to end and begin at `starts`.
+
+    >>> order = np.array([4, 2, 0, 3, 1])
+    >>> sort_within_groups(order, np.array([0, 2, 3]))
+    >>> order.tolist()
+    [2, 4, 0, 1, 3]
+    """
+    sizes = np.diff(starts, append=len(order))
+    large = np.flatnonzero(sizes > 1)
+    starts, sizes = starts[large], sizes[large]
+    at = ranges(starts, starts + sizes)
+    # One sort of group and row in one number is many times quicker than sorting by two keys.
+    packed = np.repeat(np.arange(len(large), dtype=np.int64) << 32, sizes)
+    packed |= order[at]
+    packed.sort()
+    packed &= 0xFFFFFFFF
+    order[at] = packed
+
+
+def _order_unsorted(key: NDArray[Any], offsets: Ints, *, stable: bool = True) -> Ints | None:
     """Return the order of `order_lists`, or None when the rows are in order already."""
     n = len(key)
     n_lists = len(offsets) - 1
@@ -111,8 +132,10 @@ def _order_unsorted(key: NDArray[Any], offsets: Ints) -> Ints | None:
         out = np.arange(n, dtype=np.int64)
         # Only unsorted lists need a sort.
         unsorted = np.unique(np.searchsorted(offsets, np.flatnonzero(falls), side="right") - 1)
+        kind: Literal["stable"] | None = "stable" if stable else None
         for start, end in zip(offsets[unsorted].tolist(), offsets[unsorted + 1].tolist(), strict=True):
-            out[start:end] = np.argsort(key[start:end], kind="stable") + start
+            out[start:end] = key[start:end].argsort(kind=kind)
+            out[start:end] += start
         return out
     return np.lexsort((key, list_ids(offsets)))
 

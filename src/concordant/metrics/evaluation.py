@@ -330,7 +330,8 @@ def evaluate(
     if not isinstance(labels, Labels):
         raise KindError(
             "evaluate compares a consensus or runs with Labels. "
-            f"Got {type(consensus).__name__} and {type(labels).__name__} instead."
+            f"Got {type(consensus).__name__} and {type(labels).__name__} instead. Labels come from read_labels or from "
+            "Labels(instance, item, label)."
         )
     if not isinstance(consensus, Consensus):
         how: dict[str, Any] = {"convention": convention, "rel": rel, "skip_empty": skip_empty, "instances": instances}
