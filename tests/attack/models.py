@@ -107,7 +107,7 @@ def fitted(name: str, *, learning: bool = True) -> Any:
             warnings.simplefilter("ignore")
             return cc.Leaderboard(cc.BradleyTerry(**BOARDS[name]), votes_of(name))
     method = name.partition(",")[0]
-    few = {"passes": 3} if "passes" in cc.METHODS[method].param_names() else {}
+    few = {n: 3 for n in ("passes", "trees") if n in cc.METHODS[method].param_names()}
     labels = cc.synthetic.meta_search(6, n_items=(4, 6), random_state=3).labels
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -218,6 +218,8 @@ class Aggregator:
     _relative_weights: ClassVar[bool] = False
     # Whether scores tie when they agree relative to themselves, instead of relative to the largest of the instance.
     _relative_tolerance: ClassVar[bool] = False
+    # Whether a long fit writes checkpoints inside `checkpoint`; a method where it does not warns there.
+    _writes_checkpoints: ClassVar[bool] = True
     _param_names: ClassVar[tuple[str, ...]] = ()
     # The interrupt that ended a fit early; raised again after the fit has stored what it learned.
     _interrupt: BaseException | None = None

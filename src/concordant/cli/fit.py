@@ -7,7 +7,7 @@ import os
 import re
 import shutil
 import sys
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeGuard, cast
 
 import typer
@@ -160,7 +160,9 @@ def command(
                 data = _hold_out(data, validation_part)
             if features is not None:
                 data = _with_features(session, data, features)
-            interrupted = _fit(session, chosen, data, saved, resume)
+            # A method that writes no checkpoint says so only to those who ask for one.
+            wanted = checkpoint is not None or resume or chosen._writes_checkpoints
+            interrupted = _fit(session, chosen, data, saved if wanted else None, resume)
         chosen.save(output)
         if not interrupted and checkpoint is None and os.path.exists(saved):
             os.unlink(saved)
@@ -332,7 +334,7 @@ def _hold_out(data: _Data, share: float) -> _Data:
     return _Data(*train, held, f"on {len(held[0]):,} instances held out")
 
 
-def _fit(session: Session, method: Aggregator, data: _Data, place: str, resume: bool) -> int:
+def _fit(session: Session, method: Aggregator, data: _Data, place: str | None, resume: bool) -> int:
     """Fit; return 0, or the exit code of an interrupt after which the method holds its best state so far."""
     from concordant.execution.blocks import Blocks
     from concordant.selection.folds import shared_labels
@@ -340,7 +342,7 @@ def _fit(session: Session, method: Aggregator, data: _Data, place: str, resume: 
     try:
         with (
             session.progress(f"fitting {method.name} to {data.n_instances:,} instances", 1),
-            _noted(session, place, resume),
+            nullcontext() if place is None else _noted(session, place, resume),
         ):
             votes: Any = data.votes
             labels = data.labels
@@ -350,7 +352,7 @@ def _fit(session: Session, method: Aggregator, data: _Data, place: str, resume: 
     except (KeyboardInterrupt, SystemExit) as stop:
         info = getattr(method, "fit_info_", None)
         if info is None or not info.interrupted:
-            if os.path.exists(place):
+            if place is not None and os.path.exists(place):
                 session.complain(f"nothing is learned yet; the same command with --resume goes on from {place}")
             raise
         return int(stop.code) if isinstance(stop, SystemExit) and isinstance(stop.code, int) else _INTERRUPTED

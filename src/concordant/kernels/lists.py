@@ -390,3 +390,47 @@ def rounded_to_grid(terms: Floats, starts: Ints, most: NDArray[Any]) -> Floats:
     rounded: Floats = terms + shift
     rounded -= shift
     return rounded
+
+
+def standardise_within(score: Floats, offsets: Ints) -> Floats:
+    """Return z-scores within each instance: (score - mean) / standard deviation; 0 where all scores are alike.
+
+    NaN stays NaN and counts in no mean. Scores that agree to 1e-12 of the largest are alike. The result does not depend
+    on the order of the items.
+
+    >>> standardise_within(np.array([1.0, 3.0, np.nan, 5.0, 5.0]), np.array([0, 3, 5])).tolist()
+    [-1.0, 1.0, nan, 0.0, 0.0]
+    """
+    mean, deviation = moments_within(score, offsets)
+    sizes = np.diff(offsets)
+    scale = np.divide(1.0, deviation, out=np.zeros(len(sizes)), where=deviation > 0)
+    out: Floats = (score - np.repeat(mean, sizes)) * np.repeat(scale, sizes)
+    return out
+
+
+def moments_within(score: Floats, offsets: Ints) -> tuple[Floats, Floats]:
+    """Return the mean and the standard deviation of the scores of each instance; the latter 0 where all are alike."""
+    sizes = np.diff(offsets)
+    instance = list_ids(offsets)
+    known = ~np.isnan(score)
+    # Sorted, so that sums do not depend on the order of the items; NaN comes last and counts as 0.
+    order = np.lexsort((score, instance))
+    ordered = np.where(known, score, 0.0)[order]
+    count = np.bincount(instance[known], minlength=len(sizes))
+    full = np.flatnonzero(sizes)
+
+    def total(values: Floats) -> Floats:
+        out = np.zeros(len(sizes))
+        if len(full):
+            out[full] = np.add.reduceat(values, offsets[full])
+        return out
+
+    n = np.maximum(count, 1)
+    mean = total(ordered) / n
+    apart = np.where(known[order], ordered - mean[instance], 0.0)
+    deviation = np.sqrt(total(apart * apart) / n)
+    largest = np.zeros(len(sizes))
+    if len(full):
+        largest[full] = np.maximum.reduceat(np.abs(ordered), offsets[full])
+    deviation[deviation <= 1e-12 * largest] = 0.0
+    return mean, deviation

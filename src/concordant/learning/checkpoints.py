@@ -34,7 +34,14 @@ if TYPE_CHECKING:
     from concordant.base.contract import Aggregator
     from concordant.execution.blocks import Blocks
 
-__all__ = ["CheckpointFile", "StepCheckpoint", "checkpoint", "fit_fingerprint", "without_checkpoint"]
+__all__ = [
+    "CheckpointFile",
+    "StepCheckpoint",
+    "checkpoint",
+    "fit_fingerprint",
+    "warn_of_no_checkpoint",
+    "without_checkpoint",
+]
 
 FitInput: TypeAlias = "Container | Blocks | None"
 
@@ -102,6 +109,14 @@ def without_checkpoint() -> Iterator[None]:
         yield
     finally:
         _checkpoint_options.reset(token)
+
+
+def warn_of_no_checkpoint(owner: Aggregator, why: str) -> None:
+    """Warn, inside a `checkpoint` block, that this fit writes no checkpoint and cannot be resumed."""
+    if _checkpoint_options.get() is not None:
+        owner._warn(
+            f"{type(owner).__name__} writes no checkpoint: {why}. An interrupted fit starts afresh.", ConcordantWarning
+        )
 
 
 class _CheckpointArrays(dict[str, NDArray[Any]]):

@@ -47,6 +47,7 @@ __all__ = [
     "ResumableLearner",
     "TrainingResult",
     "checkpoint",
+    "require_selective_metric",
     "train",
 ]
 
@@ -210,7 +211,7 @@ def train(
     """
     metric, folds = _split(owner, votes, labels, truth, validation, select, cv, random_state)
     if metric is not None and passes * len(learners) > 1:
-        _require_selective_metric(owner, metric, truth, validation, select)
+        require_selective_metric(owner, metric, truth, validation, select)
     states = [_start(learner, len(folds)) for learner in learners]
     info = owner.fit_info_
     # Fewer than `match_labels` counted, if the metric of the method cannot use some instances.
@@ -328,7 +329,7 @@ def _split(
     return ValidationMetric(votes, labels, metric=select, unjudged=unjudged), [*folds, _Fold(usable, None)]
 
 
-def _require_selective_metric(
+def require_selective_metric(
     owner: Aggregator,
     metric: ValidationMetric,
     truth: MatchedLabels,

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from concordant.arrays import Floats
+from concordant.arrays import Floats, Ints
 from concordant.base.contract import Votes
 from concordant.data.features import Features, check_all_found
 from concordant.data.index import Slots, Texts, as_ids
@@ -17,13 +17,13 @@ from concordant.kernels.lists import offsets_of
 __all__ = ["array_validation", "as_containers", "as_matrix", "select_columns", "match_features"]
 
 
-def match_features(features: Features, votes: Votes, owner: str) -> Floats:
-    """Return the features of every slot of the votes, matched by id."""
+def match_features(features: Features, votes: Votes, owner: str, slots: Ints | None = None) -> Floats:
+    """Return the features of every slot of the votes (or of some of them), matched by id."""
     if not isinstance(features, Features):
         raise KindError(f"features= takes Features. Got {type(features).__name__}.")
     rows = votes.slots.locate(features.slots)
     check_all_found(rows, votes, owner)
-    return features.X[rows]
+    return features.X[rows if slots is None else rows[slots]]
 
 
 def select_columns(X: Floats, names: Texts, wanted: list[str], owner: str) -> Floats:
