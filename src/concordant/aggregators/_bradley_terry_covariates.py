@@ -75,7 +75,7 @@ def fit(
 
     known = basis_of(features, outcomes.slots, "BradleyTerry", warn)
     design = known.basis[known.rows]
-    b, solution = solve_linear(outcomes.pairs, design, prior, start, **options)
+    b, solution = solve_linear(outcomes.counted, design, prior, start, **options)
     return CovariateFit(
         known.coefficients(features, b), known.basis, known.basis @ b, design, known.to_features, solution
     )

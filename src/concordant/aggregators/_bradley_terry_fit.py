@@ -4,8 +4,8 @@ The penalised log-likelihood of an instance is concave, and its Hessian is spars
 Newton steps suffice; a Newton system is solved by Cholesky in small instances and by conjugate gradients in large ones.
 The shared parameters (tie parameter, side effect) couple the instances through a system of one or two unknowns.
 
-The outcomes come as counts of pairs (`Pairs`), or as long lists whose pairs are not counted (`ListPairs`): their sums
-over pairs take time linear in the lists (`kernels.bradley_terry_lists`).
+The outcomes come as counts of pairs (`Pairs`), as votes with covariates (`VoteRows`), or as long lists whose pairs are
+not counted (`ListPairs`): their sums over pairs take time linear in the lists (`kernels.bradley_terry_lists`).
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ from concordant.kernels.bradley_terry import (
     split_by_size,
 )
 from concordant.kernels.bradley_terry_lists import ListPairs, ScoreGrid, curvature_times, pair_sums, score_grid
+from concordant.kernels.bradley_terry_votes import VoteRows, evaluate_votes
 from concordant.kernels.lists import list_maxima, list_sums
 from concordant.kernels.pair_counts import Pairs, read_only
 from concordant.kernels.ratios import ratio
@@ -50,6 +51,8 @@ __all__ = [
     "maximise_profile",
     "gradient_ascent",
     "information",
+    "information_at_start",
+    "learned_parameters",
     "profile",
     "solve",
     "solve_jointly",
@@ -95,8 +98,10 @@ class Solution(NamedTuple):
     response: Floats
 
 
-def _gradient_scale(pairs: Pairs | ListPairs) -> Floats:
+def _gradient_scale(pairs: Pairs | ListPairs | VoteRows) -> Floats:
     """Return the unit of the gradient in every instance: the most outcomes an item has, at least 1."""
+    if isinstance(pairs, VoteRows):
+        return _gradient_scale(pairs.pairs)
     if isinstance(pairs, ListPairs):
         each = pairs.item_outcomes
     else:
@@ -315,7 +320,7 @@ def _newton_lists(
 
 
 def solve(
-    pairs: Pairs | ListPairs,
+    pairs: Pairs | ListPairs | VoteRows,
     prior: Floats,
     shared: Shared = NO_TIES,
     *,
@@ -344,6 +349,9 @@ def solve(
     >>> round(float(s[0] - s[1]), 9) == round(float(np.log(3)), 9)
     True
     """
+    if isinstance(pairs, VoteRows):
+        how: dict[str, Any] = {"tol": tol, "max_iter": max_iter, "report": report}
+        return _solve_votes(pairs, prior, shared, start, checkpoint, **how)
     s = np.zeros(pairs.n_slots) if start is None else np.array(start, dtype=np.float64)
     scale = _gradient_scale(pairs)
     small, large = _by_size(pairs)
@@ -355,17 +363,17 @@ def solve(
         cross = np.empty(len(pairs.left) if shared.model else 0)
         edges = read_only(pairs.starts, pairs.offsets)
         newton_small(
-            pair_columns(pairs), edges, small, prior, scale, tuple(shared), tol, max_iter, s, weight, cross, out
+            pair_columns(pairs), edges, small, prior, scale, tuple(shared[:3]), tol, max_iter, s, weight, cross, out
         )
     for n in large:
         first, last = int(pairs.offsets[n]), int(pairs.offsets[n + 1])
         one = pairs.window(n)
         own = checkpoint if len(pairs.offsets) == 2 else NO_CHECKPOINT
-        how = float(scale[n]), shared, tol, max_iter, s[first:last], report, own
+        rest = float(scale[n]), shared, tol, max_iter, s[first:last], report, own
         if isinstance(one, ListPairs):
-            end = _newton_lists(one, prior[n : n + 1], *how)
+            end = _newton_lists(one, prior[n : n + 1], *rest)
         else:
-            end = _newton_large(one, float(prior[n]), *how)
+            end = _newton_large(one, float(prior[n]), *rest)
         s[first:last] = end.x - end.x.mean()
         out[:, n] = end[1:5]
         trace = end.trace
@@ -382,6 +390,39 @@ def solve(
     )
 
 
+def _solve_votes(
+    votes: VoteRows,
+    prior: Floats,
+    shared: Shared,
+    start: Floats | None,
+    checkpoint: Checkpointer,
+    **how: Any,
+) -> Solution:
+    """Do as `solve` for votes with covariates."""
+    n = len(votes.offsets) - 1
+    s = np.zeros(votes.n_slots) if start is None else np.array(start, dtype=np.float64)
+    ends = []
+    for k in np.flatnonzero(np.diff(votes.pairs.starts) > 0).tolist():
+        own = slice(int(votes.offsets[k]), int(votes.offsets[k + 1]))
+        keep = checkpoint if n == 1 else NO_CHECKPOINT
+        end = solve_jointly(
+            votes.window(k), prior[k : k + 1], shared, tie=False, side=False, start=s[own], checkpoint=keep, **how
+        )
+        s[own] = end.score
+        ends.append(end)
+    return Solution(
+        s,
+        shared,
+        float(sum(e.objective for e in ends)),
+        max((e.gradient_norm for e in ends), default=0.0),
+        max((e.n_iter for e in ends), default=0),
+        all(e.converged for e in ends),
+        ends[0].trace if n == 1 and ends else [],
+        np.zeros((0, 0)),
+        np.zeros((0, len(s))),
+    )
+
+
 def _by_size(pairs: Pairs | ListPairs) -> tuple[Ints, list[int]]:
     """Return the instances solved by Cholesky in one compiled loop, and those solved one at a time."""
     if isinstance(pairs, ListPairs):
@@ -390,25 +431,26 @@ def _by_size(pairs: Pairs | ListPairs) -> tuple[Ints, list[int]]:
 
 
 def solve_jointly(
-    pairs: Pairs | ListPairs,
+    pairs: Pairs | ListPairs | VoteRows,
     prior: Floats,
     shared: Shared,
     *,
     tie: bool,
     side: bool,
+    covariates: bool = False,
     tol: float = 1e-9,
     max_iter: int = 100,
     start: Floats | None = None,
     report: Report | None = None,
     checkpoint: Checkpointer = NO_CHECKPOINT,
 ) -> Solution:
-    """Return the scores and shared parameters (`tie`, `side`: those to learn) that maximise the likelihood jointly.
+    """Return the scores and shared parameters that maximise the likelihood jointly.
 
-    Newton's method on all parameters, from `shared`. The Newton system is an arrow: the blocks of the instances are
-    eliminated, and the shared step follows from the Schur complement, a system of one or two unknowns. `checkpoint`
-    receives the state after every step.
+    `tie`, `side` and `covariates` say which are learned. Newton's method on all parameters, from `shared`. The Newton
+    system is an arrow: the blocks of the instances are eliminated, and the shared step follows from the Schur
+    complement, a small system. `checkpoint` receives the state after every step.
     """
-    likelihood = _likelihood_of(pairs, prior, shared, np.flatnonzero([tie, side]))
+    likelihood = _likelihood_of(pairs, prior, shared, learned_parameters(shared, tie, side, covariates))
     solvers = likelihood.solvers()
     scale, sizes = _gradient_scale(pairs), np.diff(pairs.offsets)
     slot_scale = np.repeat(scale, sizes)
@@ -460,6 +502,11 @@ def solve_jointly(
     return Solution(s, learned, *end[1:], (information + information.T) / 2, response)
 
 
+def learned_parameters(shared: Shared, tie: bool, side: bool, covariates: bool) -> Ints:
+    """Return the numbers of the shared parameters that are learned: 0 tie, 1 side, from 2 the coefficients."""
+    return np.flatnonzero([tie, side, *[covariates] * len(shared.beta)])
+
+
 def _solve_dense(table: Floats, rhs: Floats) -> Floats:
     """Return the solution of a dense system, the one of least norm where the system is singular."""
     try:
@@ -482,7 +529,7 @@ class _JointLikelihood:
         self.columns = pair_columns(pairs)
         self.shared = shared
         self.learned = learned
-        self.start = np.array([shared.tie, shared.side])[learned]
+        self.start = shared.values[learned]
         self.slot_prior = np.repeat(prior, np.diff(pairs.offsets))
         self.outcomes = max(float(pairs.outcomes.sum()), 1.0)
         self.weight = np.empty(len(pairs.left))
@@ -493,7 +540,7 @@ class _JointLikelihood:
 
     def evaluate(self, s: Floats, common: Floats) -> float:
         """Return the objective at a point, and keep its derivatives there."""
-        model, tie, side = self.shared.updated(self.learned, common)
+        model, tie, side, _ = self.shared.updated(self.learned, common)
         self.gradient[:] = 0.0
         found = evaluate_all(self.columns, s, tie, side, model, self.gradient, self.weight, self.cross)
         value, of_tie, of_side, tie_tie, tie_side, side_side = found
@@ -530,6 +577,36 @@ class _JointLikelihood:
         return columns
 
 
+class _VoteLikelihood(_JointLikelihood):
+    """Penalised log-likelihood of votes with covariates: what `_JointLikelihood` gives, in one pass over the rows."""
+
+    def __init__(self, votes: VoteRows, prior: Floats, shared: Shared, learned: Ints) -> None:
+        super().__init__(votes.pairs, prior, shared, learned)
+        self.votes = votes
+        self.rows = votes.columns
+        self._cross_information = np.zeros((len(learned), votes.n_slots))
+
+    def evaluate(self, s: Floats, common: Floats) -> float:
+        """Return the objective at a point, and keep its derivatives there."""
+        model, tie, side, beta = self.shared.updated(self.learned, common)
+        v, p = self.votes, 2 + len(beta)
+        self.gradient[:] = 0.0
+        self.weight[:] = 0.0
+        shared_gradient, information, cross = np.zeros(p), np.zeros((p, p)), np.zeros((p, len(s)))
+        theta = np.array([side, *beta])
+        sums = self.gradient, self.weight, shared_gradient, information, cross
+        value = evaluate_votes(self.rows, v.x, v.offset, v.pair, np.ascontiguousarray(s), tie, theta, model, *sums)
+        self.gradient -= self.slot_prior * s
+        self.shared_gradient = shared_gradient[self.learned]
+        self.information = information[np.ix_(self.learned, self.learned)]
+        self._cross_information = cross[self.learned]
+        return float(value) - 0.5 * float(self.slot_prior @ (s * s))
+
+    def cross_information(self) -> Floats:
+        """Return the information between each shared parameter and the scores."""
+        return self._cross_information.copy()
+
+
 class _ListLikelihood:
     """Penalised log-likelihood of long lists: what `_JointLikelihood` gives, without counting their pairs.
 
@@ -544,7 +621,7 @@ class _ListLikelihood:
         self.slots = [slice(a, b) for a, b in pairwise(lists.offsets.tolist())]
         self.shared = shared
         self.learned = learned
-        self.start = np.array([shared.tie, shared.side])[learned]
+        self.start = shared.values[learned]
         self.slot_prior = np.repeat(prior, np.diff(lists.offsets))
         self.n_ties = float(lists.n_ties.sum())
         self.outcomes = max(float(lists.outcomes.sum()), 1.0)
@@ -559,7 +636,7 @@ class _ListLikelihood:
 
     def evaluate(self, s: Floats, common: Floats) -> float:
         """Return the objective at a point, and keep its derivatives there."""
-        model, tie, _ = self.shared.updated(self.learned, common)
+        model, tie, *_ = self.shared.updated(self.learned, common)
         worth = 0.0 if model == PLAIN else float(np.exp(tie))
         self._score, self._worth = s.copy(), worth
 
@@ -642,9 +719,15 @@ def _conjugate_gradients(
 
 
 def _likelihood_of(
-    pairs: Pairs | ListPairs, prior: Floats, shared: Shared, learned: Ints
+    pairs: Pairs | ListPairs | VoteRows, prior: Floats, shared: Shared, learned: Ints
 ) -> _JointLikelihood | _ListLikelihood:
-    kind = _ListLikelihood if isinstance(pairs, ListPairs) else _JointLikelihood
+    if isinstance(pairs, ListPairs):
+        return _ListLikelihood(pairs, prior, shared, learned)
+    return _joint_likelihood(pairs, prior, shared, learned)
+
+
+def _joint_likelihood(pairs: Pairs | VoteRows, prior: Floats, shared: Shared, learned: Ints) -> _JointLikelihood:
+    kind = _VoteLikelihood if isinstance(pairs, VoteRows) else _JointLikelihood
     return kind(pairs, prior, shared, learned)  # type: ignore[arg-type]
 
 
@@ -663,6 +746,16 @@ def _bounded_step(step: Floats, step_size: float, common: Floats, model: int, le
     return step * reach, step_size * reach
 
 
+def information_at_start(votes: VoteRows, shared: Shared, learned: Ints) -> tuple[Floats, Floats]:
+    """Return the information of shared parameters at equal items, the scores profiled out, and with scores known."""
+    tiny = np.maximum(_gradient_scale(votes) * 1e-12, 1e-300)
+    likelihood = _VoteLikelihood(votes, tiny, shared, learned)
+    likelihood.evaluate(np.zeros(votes.n_slots), likelihood.start)
+    cross = likelihood.cross_information()
+    response = likelihood.solve_scores(cross.copy(), likelihood.solvers(), _forcing_term(0.0))
+    return likelihood.information - cross @ response.T, likelihood.information
+
+
 class Profile(NamedTuple):
     """Profile log-likelihood of some instances at given shared parameters: the maximum over their scores.
 
@@ -679,7 +772,14 @@ class Profile(NamedTuple):
 
 
 def profile(
-    pairs: Pairs | ListPairs, prior: Floats, shared: Shared, learned: Ints, *, tol: float, max_iter: int, start: Floats
+    pairs: Pairs | ListPairs | VoteRows,
+    prior: Floats,
+    shared: Shared,
+    learned: Ints,
+    *,
+    tol: float,
+    max_iter: int,
+    start: Floats,
 ) -> Profile:
     """Return the profile log-likelihood of shared parameters, with its derivatives along those `learned`."""
     best = solve(pairs, prior, shared, tol=tol, max_iter=max_iter, start=start)
@@ -727,7 +827,7 @@ def maximise_profile(
         step = _solve_dense(last(common).information, last(common).gradient)
         return _bounded_step(step, float(np.abs(step).max()), common, shared.model, learned)
 
-    start = np.array([shared.tie, shared.side])[learned]
+    start = shared.values[learned]
     end = _newton(start, objective, newton_step, tol, max_iter, report, checkpoint, solver_state)
     information = last(end.x).information
     information = (information + information.T) / 2
@@ -736,13 +836,14 @@ def maximise_profile(
 
 
 def solve_linear(
-    pairs: Pairs,
+    pairs: Pairs | VoteRows,
     features: Floats,
     prior: Floats,
     shared: Shared,
     *,
     tie: bool,
     side: bool,
+    covariates: bool = False,
     tol: float = 1e-9,
     max_iter: int = 100,
     report: Report | None = None,
@@ -751,11 +852,11 @@ def solve_linear(
     """Return the coefficients b of features, and the solution with scores features · b, fitted with the shared ones.
 
     The prior is on the scores, so the units of the features do not matter. `information` of the solution is that of
-    (b, tie, side), as far as they are learned. Columns must be linearly independent. O(pairs · F²) per step.
-    `checkpoint` receives the state after every step.
+    (b, tie, side, coefficients of covariates), as far as they are learned. Columns must be linearly independent.
+    O(pairs · F²) per step. `checkpoint` receives the state after every step.
     """
     f = features.shape[1]
-    likelihood = _JointLikelihood(pairs, prior, shared, np.flatnonzero([tie, side]))
+    likelihood = _joint_likelihood(pairs, prior, shared, learned_parameters(shared, tie, side, covariates))
     prior_information = features.T @ (likelihood.slot_prior[:, None] * features)
     size = np.maximum(np.abs(features).max(axis=0, initial=0.0), 1e-300) * likelihood.outcomes
     information = np.empty((f + len(likelihood.learned), f + len(likelihood.learned)))
@@ -767,7 +868,7 @@ def solve_linear(
         )
 
     def fill_information() -> None:
-        information[:f, :f] = prior_information + _weighted_gram(pairs, features, likelihood.weight)
+        information[:f, :f] = prior_information + _weighted_gram(likelihood.pairs, features, likelihood.weight)
         information[f:, :f] = likelihood.cross_information() @ features
         information[:f, f:] = information[f:, :f].T
         information[f:, f:] = likelihood.information
@@ -823,16 +924,17 @@ def gradient_ascent(pairs: Pairs, prior: Floats, *, steps: int, rate: float) -> 
 # Observed information, for intervals.
 
 
-def information(pairs: Pairs, score: Floats, prior: float, shared: Shared, learned: Ints) -> Floats:
+def information(pairs: Pairs | VoteRows, score: Floats, prior: float, shared: Shared, learned: Ints) -> Floats:
     """Return the observed information (−Hessian) of one instance: its scores, then the parameters `learned`.
 
-    `learned` holds 0 for the tie parameter, 1 for the side effect. The precision of the prior is included.
+    `learned` holds 0 for the tie parameter, 1 for the side effect, from 2 the coefficients of covariates. The precision
+    of the prior is included.
     """
     m = pairs.n_slots
-    likelihood = _JointLikelihood(pairs, np.array([prior]), shared, learned)
+    likelihood = _joint_likelihood(pairs, np.array([prior]), shared, learned)
     likelihood.evaluate(score, likelihood.start)
     table = np.empty(m * m)
-    fill_hessian(likelihood.columns, (0, len(pairs.left)), likelihood.weight, 0, m, prior, False, table)
+    fill_hessian(likelihood.columns, (0, len(likelihood.pairs.left)), likelihood.weight, 0, m, prior, False, table)
     out = np.zeros((m + len(learned), m + len(learned)))
     upper = table.reshape(m, m)
     out[:m, :m] = upper + np.triu(upper, 1).T

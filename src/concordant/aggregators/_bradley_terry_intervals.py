@@ -61,7 +61,7 @@ class ScoreModel(NamedTuple):
     shared : Shared
         Tie parameter and side effect.
     learned : int64[L]
-        The shared parameters that were learned: 0 for the tie parameter, 1 for the side effect.
+        The shared parameters that were learned: 0 for the tie parameter, 1 for the side effect, from 2 coefficients.
     shared_covariance : float64[L, L]
         Their covariance, empty where it is not known.
     jointly : bool
@@ -168,7 +168,7 @@ def _information(outcomes: PairwiseOutcomes, n: int, score: Floats, model: Score
 
     own = score[int(outcomes.slots.offsets[n]) : int(outcomes.slots.offsets[n + 1])]
     prior = float(model.prior[n])
-    return _bradley_terry_fit.information(outcomes.pairs.window(n), own, prior, model.shared, model.learned)
+    return _bradley_terry_fit.information(outcomes.counted.window(n), own, prior, model.shared, model.learned)
 
 
 def _covariance_from_shared(information: Floats, m: int, prior: float, shared_covariance: Floats) -> Floats:
@@ -205,7 +205,7 @@ def bootstrap_scores(
     streams = [instance_stream(random_state, name) for name in outcomes.slots.instances]
     out = np.empty((n_bootstrap, len(score)))
     how: dict[str, Any] = {"start": score, "tol": tol, "max_iter": max_iter}
-    which: dict[str, Any] = {"tie": 0 in model.learned, "side": 1 in model.learned}
+    which: dict[str, Any] = {"tie": 0 in model.learned, "side": 1 in model.learned, "covariates": True}
     for b in range(n_bootstrap):
         execution.report_progress(b, n_bootstrap)
         pairs = outcomes.resampled(streams)

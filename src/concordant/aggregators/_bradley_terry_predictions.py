@@ -35,26 +35,31 @@ class _RowParameters(NamedTuple):
     tie: Any
 
 
-def _row_parameters(model: BradleyTerry, side: Floats, expert: Any) -> _RowParameters:
-    """Return the parameters of rows; `side` is 1 where the left item is shown on the left."""
+def _row_parameters(model: BradleyTerry, side: Floats, expert: Any, effect: Any) -> _RowParameters:
+    """Return the parameters of rows; `side` is 1 where the left item is shown on the left, `effect` of covariates."""
     tie = float(np.log(model.tie_)) if model.ties_ != "none" and model.tie_ > 0 else -np.inf
     if not model.reliability or expert is None:
-        return _RowParameters(np.ones((1, len(side))), model.side_ * side, tie)
+        return _RowParameters(np.ones((1, len(side))), model.side_ * side + effect, tie)
     known = judges.Judges.of(model.expert_details_, model.tie_ if model.ties_ != "none" else 0.0)
     slope, spread = known.slope[expert], known.slope_stderr[expert]
     return _RowParameters(
-        np.stack([slope - spread, slope + spread]), known.side[expert] * side, known.tie + known.tie_tendency[expert]
+        np.stack([slope - spread, slope + spread]),
+        known.side[expert] * side + effect,
+        known.tie + known.tie_tendency[expert],
     )
 
 
-def pair_law(model: BradleyTerry, gap: Floats, side: Floats, expert: Any) -> PairLaw:
-    """Return the probabilities of win, tie and loss; uncertain slopes of judges are averaged over."""
+def pair_law(model: BradleyTerry, gap: Floats, side: Floats, expert: Any, effect: Any = 0.0) -> PairLaw:
+    """Return the probabilities of win, tie and loss; `effect` is what covariates add to the logit.
+
+    Uncertain slopes of judges are averaged over.
+    """
     if model.transform != "binary":
         raise KindError(
             f"the scores of BradleyTerry(transform={model.transform!r}) are no log odds, so that outcomes have no "
             "probabilities. Use transform='binary'."
         )
-    rows = _row_parameters(model, side, expert)
+    rows = _row_parameters(model, side, expert, effect)
     logit = rows.slope * gap + rows.offset
     if model.ties_ == "rao-kupper":
         law = rao_kupper_law(logit, rows.tie)
@@ -93,7 +98,9 @@ def working_responses(model: BradleyTerry, votes: Votes, by: str) -> WorkingResp
     else:
         score = model._predicted(votes).score
     sided = rows.sided and (model.side_effect or model.reliability)
-    parameters = _row_parameters(model, np.full(rows.n_rows, float(sided)), rows.expert)
+    effect = model._effects(rows) if isinstance(votes, Comparisons) else None
+    known_effect = 0.0 if effect is None else effect
+    parameters = _row_parameters(model, np.full(rows.n_rows, float(sided)), rows.expert, known_effect)
     gap = score[rows.left] - score[rows.right]
     logit = parameters.slope * gap + parameters.offset
     gradient, information = _derivatives(model.ties_, logit, parameters.tie, rows, n_ties)

@@ -151,7 +151,8 @@ def maximise(
     start : Shared
         The initial shared parameters.
     learned : int64[L]
-        Those to estimate: 0 for the tie parameter, 1 for the side effect. The others stay at `start`.
+        Those to estimate: 0 for the tie parameter, 1 for the side effect, from 2 coefficients of covariates. The others
+        stay at `start`.
     n_outcomes : float
         The number of outcomes of all blocks, the unit of the gradient.
     tol, max_iter : float, int
@@ -234,7 +235,8 @@ def _solve_jointly(
     how: dict[str, Any] = {"tol": tol, "max_iter": max_iter, "report": report_progress, "checkpoint": checkpoint}
     if not len(learned):
         return _bradley_terry_fit.solve(pairs, prior, start, **how)
-    return _bradley_terry_fit.solve_jointly(pairs, prior, start, tie=0 in learned, side=1 in learned, **how)
+    which: dict[str, Any] = {"tie": 0 in learned, "side": 1 in learned, "covariates": True}
+    return _bradley_terry_fit.solve_jointly(pairs, prior, start, **which, **how)
 
 
 def _with_scores(block: Block, solved: Solution) -> Block:

@@ -11,12 +11,18 @@ from concordant.aggregators._pairwise_outcomes import PairwiseOutcomes
 from concordant.arrays import Floats
 from concordant.base.contract import FitInfo
 from concordant.inference.likelihood import log_multinomials
-from concordant.inference.summary import ModelReport, feature_estimates, parameter_estimates, score_estimates
+from concordant.inference.summary import (
+    Estimates,
+    ModelReport,
+    feature_estimates,
+    parameter_estimates,
+    score_estimates,
+)
 
 if TYPE_CHECKING:
     from concordant.aggregators.bradley_terry import BradleyTerry
 
-__all__ = ["LikelihoodPart", "parameter_covariance", "record", "report"]
+__all__ = ["LikelihoodPart", "coefficient_estimates", "parameter_covariance", "record", "report"]
 
 _TIE_NAMES = {"none": [], "davidson": ["log ν"], "rao-kupper": ["log ξ"]}
 # Beyond this many pairs the coefficients of their counts are not computed.
@@ -55,9 +61,14 @@ def record(info: FitInfo, parts: Sequence[LikelihoodPart], n_parameters: int) ->
 
 
 def parameter_covariance(model: BradleyTerry) -> tuple[list[str], Floats] | None:
-    """Return the covariance of coefficients, log ν (or ξ) and the side effect, as far as they were learned."""
+    """Return the covariance of coefficients, log ν (or ξ), side effect and effects of covariates that were learned."""
     names = _shared_names(model)
     table = model.shared_covariance_
+    if len(model._style) and len(table) >= len(names):
+        # Coefficients of the fit are in units of the columns' root mean squares.
+        unit = np.ones(len(table))
+        unit[len(unit) - len(model._style) :] = model._style_units
+        table = table / np.outer(unit, unit)
     if "coefficients_" in vars(model):
         if "feature_map_" not in vars(model):
             return None
@@ -70,21 +81,29 @@ def parameter_covariance(model: BradleyTerry) -> tuple[list[str], Floats] | None
 
 
 def _shared_names(model: BradleyTerry) -> list[str]:
-    return _TIE_NAMES[model.ties_] + ["side"] * model.side_effect
+    return _TIE_NAMES[model.ties_] + ["side"] * model.side_effect + list(model._style)
 
 
-def report(model: BradleyTerry) -> ModelReport:
-    """Return what the summary of a fit lists."""
+def coefficient_estimates(model: BradleyTerry) -> list[Estimates]:
+    """Return what was learned beside the scores: coefficients of features, ties, side effect, effects of covariates."""
     known = parameter_covariance(model)
+    n_ties, n_style = len(_TIE_NAMES[model.ties_]), len(model._style)
     names = _shared_names(model)
-    kinds = ["tie" if name in _TIE_NAMES[model.ties_] else name for name in names]
-    shared = [model.side_ if kind == "side" else float(np.log(model.tie_)) for kind in kinds]
+    kinds = ["tie"] * n_ties + ["side"] * model.side_effect + ["covariate"] * n_style
+    tie = [float(np.log(model.tie_))] if n_ties else []
+    shared = tie + [model.side_] * model.side_effect + list(model._style.values())
     features = model.__dict__.get("coefficients_", {})
     stderr = (
         np.full(len(features) + len(names), np.nan) if known is None else np.sqrt(np.maximum(np.diag(known[1]), 0.0))
     )
-    blocks = [feature_estimates(features, stderr)] if features else [score_estimates(model.consensus_)]
-    blocks += parameter_estimates(kinds, names, shared, stderr[len(features) :])
+    blocks = [feature_estimates(features, stderr)] if features else []
+    return blocks + parameter_estimates(kinds, names, shared, stderr[len(features) :])
+
+
+def report(model: BradleyTerry) -> ModelReport:
+    """Return what the summary of a fit lists."""
+    blocks = [] if "coefficients_" in vars(model) else [score_estimates(model.consensus_)]
+    blocks += coefficient_estimates(model)
     return ModelReport(blocks, _no_criteria(model), "outcome", _notes(model))
 
 
@@ -111,6 +130,8 @@ def _notes(model: BradleyTerry) -> list[str]:
         out.append(f"Ties: Davidson, ν = {model.tie_:.4g}")
     elif model.ties_ == "rao-kupper":
         out.append(f"Ties: Rao and Kupper, ξ = {model.tie_:.4g}; ξ = 1 (log ξ = 0) means no ties")
+    if model._style:
+        out.append("Scores are those at equal covariates; effects of covariates are per unit, left minus right")
     if model.reliability:
         out.append("The reliability of experts is in expert_weights_")
     return out

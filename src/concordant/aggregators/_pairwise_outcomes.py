@@ -25,6 +25,7 @@ from concordant.kernels.pairwise_wins import pair_room, pairs_held
 if TYPE_CHECKING:
     from concordant.kernels.bradley_terry import ListClusters, Shared
     from concordant.kernels.bradley_terry_lists import ListPairs
+    from concordant.kernels.bradley_terry_votes import VoteRows
     from concordant.kernels.pair_counts import Pairs
 
 __all__ = ["ListOutcomes", "PairwiseOutcomes", "ExpertGradients", "ComparisonOutcomes", "has_ties", "pairs_per_choice"]
@@ -86,11 +87,14 @@ class PairwiseOutcomes:
         Whether the outcomes are derived from lists: the pairs of one list are not independent observations.
     has_experts : bool
         Whether the expert of each outcome is known.
+    has_covariates : bool
+        Whether the outcomes carry covariates of the vote.
     """
 
     slots: Slots
     derived: bool
     has_experts: bool
+    has_covariates = False
 
     @cached_property
     def pairs(self) -> Pairs:
@@ -119,8 +123,13 @@ class PairwiseOutcomes:
         return [self]
 
     @property
-    def statistics(self) -> Pairs | ListPairs:
-        """The outcomes as a likelihood takes them: pair counts, or long lists whose pairs need not be counted."""
+    def statistics(self) -> Pairs | ListPairs | VoteRows:
+        """The outcomes as a likelihood takes them: pair counts, votes with covariates, or long lists as they are."""
+        return self.pairs
+
+    @property
+    def counted(self) -> Pairs | VoteRows:
+        """The outcomes as pair counts, or as votes with covariates."""
         return self.pairs
 
     @property
@@ -137,7 +146,7 @@ class PairwiseOutcomes:
         """Return the sums over experts as clusters, for those instances that one compiled loop does faster."""
         return []
 
-    def resampled(self, streams: Sequence[np.random.Generator]) -> Pairs:
+    def resampled(self, streams: Sequence[np.random.Generator]) -> Pairs | VoteRows:
         """Return the pair counts with experts (or outcomes, without experts) reweighted, one stream per instance."""
         raise NotImplementedError
 
@@ -228,7 +237,7 @@ class ComparisonOutcomes(PairwiseOutcomes):
         slots = int(self.slots.offsets[instance]), int(self.slots.offsets[instance + 1])
         return ExpertGradients(*row_gradients(self.rows, cluster, ends, slots, n, score, shared, learned), np.ones(n))
 
-    def resampled(self, streams: Sequence[np.random.Generator]) -> Pairs:
+    def resampled(self, streams: Sequence[np.random.Generator]) -> Pairs | VoteRows:
         from concordant.kernels.pair_counts import from_rows
 
         if not self.has_experts:

@@ -7,7 +7,7 @@ votes that were not used for the fit can be compared with its predictions.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -52,6 +52,8 @@ class OutcomeRows(NamedTuple):
         The code of the expert in the votes.
     sided : bool
         Whether the left item was shown on the left.
+    effect : float64[R] or None
+        What the covariates of the votes add to the logit, in models that know them.
     """
 
     left: Ints
@@ -61,6 +63,7 @@ class OutcomeRows(NamedTuple):
     n_ties: Floats
     expert: Codes | None
     sided: bool
+    effect: Floats | None = None
 
     @property
     def n(self) -> Floats:
@@ -102,6 +105,16 @@ class ModelPredictions(Aggregator):
         None for an expert of adherence 1.
         """
         raise TypeError(f"{type(self).__name__} must define _pair_law")
+
+    def _effect_of(self, covariates: Mapping[str, Any] | None) -> float:
+        """Return what covariates, a minus b, add to the logit; a model without covariates has none."""
+        if covariates:
+            raise ParameterError(f"this {type(self).__name__} has learned no effects of covariates. Leave them out.")
+        return 0.0
+
+    def _effects(self, votes: Comparisons) -> Floats | None:
+        """Return what the covariates of each row add to the logit; None in a model without covariates."""
+        return None
 
     def _ranking_law(self, board: Consensus, slots: Ints, expert: int | None) -> RankingLaw:
         """Return the law of a ranking of these slots of one instance."""
@@ -150,6 +163,7 @@ class ModelPredictions(Aggregator):
         *,
         side: str | None = None,
         expert: Any = None,
+        covariates: Mapping[str, float] | None = None,
         consensus: Consensus | None = None,
     ) -> OutcomeProbabilities:
         """Return the probabilities that item `a` wins, ties or loses its next comparison with item `b`.
@@ -164,6 +178,8 @@ class ModelPredictions(Aggregator):
             Where `a` is shown, for models with a side effect; None is neither side.
         expert : id, optional
             Who compares, for models that learn about experts; None is an expert of adherence (reliability) 1.
+        covariates : mapping, optional
+            The covariates of the comparison, `a` minus `b`, for models with covariates; those not named are 0: equal.
         consensus : Consensus, optional
             The scores, if they are not those of the last `fit_predict`.
 
@@ -180,7 +196,7 @@ class ModelPredictions(Aggregator):
         one, other = board._slot(a, instance), board._slot(b, instance)
         if one == other:
             raise DataError(f"item {quote(a)} is compared with itself. Name two items.")
-        win, tie, loss = self._law_between(board, np.array([one]), np.array([other]), side, expert)
+        win, tie, loss = self._law_between(board, np.array([one]), np.array([other]), side, expert, covariates)
         return OutcomeProbabilities(float(win[0]), float(tie[0]), float(loss[0]))
 
     def outcome_matrix(
@@ -539,14 +555,26 @@ class ModelPredictions(Aggregator):
             raise DataError(f"no expert {quote(expert)}. Known experts: {listing(self.experts_, 10)}.")
         return self.experts_.index(str(expert))
 
-    def _law_between(self, board: Consensus, a: Ints, b: Ints, side: str | None, expert: Any) -> PairLaw:
-        """Return the law of slots a against b for a side and an expert given by name."""
+    def _law_between(
+        self,
+        board: Consensus,
+        a: Ints,
+        b: Ints,
+        side: str | None,
+        expert: Any,
+        covariates: Mapping[str, float] | None = None,
+    ) -> PairLaw:
+        """Return the law of slots a against b for a side, an expert given by name, and covariates a minus b."""
         known = {None: 0.0, "left": 1.0, "right": -1.0}
         if side not in known:
             raise ParameterError.invalid("side", "outcome_probabilities", "'left', 'right' or None", side)
         number = self._expert_number(expert)
         experts = None if number is None else np.full(len(a), number)
-        return self._pair_law(board, a, b, np.full(len(a), known[side]), experts)
+        return self._styled_law(board, a, b, np.full(len(a), known[side]), experts, self._effect_of(covariates))
+
+    def _styled_law(self, board: Consensus, a: Ints, b: Ints, side: Floats, expert: Any, effect: Any) -> PairLaw:
+        """Return the law of slots a against b where covariates add `effect` to the logit; models with covariates do."""
+        return self._pair_law(board, a, b, side, expert)
 
     def _outcome_rows(self, votes: Votes, board: Consensus) -> OutcomeRows:
         """Return votes as outcomes of pairs of the consensus, without rows that have none."""
@@ -567,9 +595,9 @@ class ModelPredictions(Aggregator):
                 "it, or leave it out."
             )
         expert = None if found.expert is None else found.expert[held]
-        return OutcomeRows(
-            left, right, found.n_left[held], found.n_right[held], found.n_ties[held], expert, found.sided
-        )
+        effect = self._effects(found)
+        counts = found.n_left[held], found.n_right[held], found.n_ties[held]
+        return OutcomeRows(left, right, *counts, expert, found.sided, None if effect is None else effect[held])
 
     def _row_law(self, rows: OutcomeRows, board: Consensus, votes: Votes, unknown_experts: str = "error") -> PairLaw:
         """Return the law of every row, for the expert and the side of the row.
@@ -577,6 +605,7 @@ class ModelPredictions(Aggregator):
         With `unknown_experts="ignore"` experts that the model does not know have adherence 1.
         """
         experts = None
+        effect = 0.0 if rows.effect is None else rows.effect
         side = np.full(len(rows.left), 1.0 if rows.sided else 0.0)
         if rows.expert is not None and "adherence_" in self.__dict__:
             code = {name: k for k, name in enumerate(self.experts_)}
@@ -584,8 +613,8 @@ class ModelPredictions(Aggregator):
             unknown = [votes.experts[e] for e in np.unique(rows.expert).tolist() if number[e] < 0]
             if unknown and unknown_experts == "ignore":
                 new = number[rows.expert] < 0
-                known = self._pair_law(board, rows.left, rows.right, side, np.maximum(number[rows.expert], 0))
-                usual = self._pair_law(board, rows.left, rows.right, side, None)
+                known = self._styled_law(board, rows.left, rows.right, side, np.maximum(number[rows.expert], 0), effect)
+                usual = self._styled_law(board, rows.left, rows.right, side, None, effect)
                 win, tie, loss = (np.where(new, u, k) for u, k in zip(usual, known, strict=True))
                 return win, tie, loss
             if unknown:
@@ -593,7 +622,7 @@ class ModelPredictions(Aggregator):
                     f"experts {listing(unknown, 5)} were not there in fit. Leave them out: votes.drop_experts([...])."
                 )
             experts = number[rows.expert]
-        return self._pair_law(board, rows.left, rows.right, side, experts)
+        return self._styled_law(board, rows.left, rows.right, side, experts, effect)
 
     def _counted(self, rows: OutcomeRows, board: Consensus, law: PairLaw, *, by_side: bool = False) -> _PairTable:
         """Return observed and expected outcomes for every pair that met, the item with the higher score first."""

@@ -2,7 +2,7 @@
 
 Votes of every kind are reduced to pair counts (`_pairwise_outcomes`), and the scores are the posterior mode under a
 normal prior, found by Newton's method (`_bradley_terry_fit`). The modules beside this one hold identifiability,
-covariates of items, the reliability of experts, and intervals.
+covariates of items and of votes, the reliability of experts, and intervals.
 """
 
 from __future__ import annotations
@@ -21,10 +21,12 @@ from concordant.aggregators import _bradley_terry_intervals as intervals
 from concordant.aggregators import _bradley_terry_judges as judges
 from concordant.aggregators import _bradley_terry_predictions as predictions
 from concordant.aggregators import _bradley_terry_shared as shared
+from concordant.aggregators import _bradley_terry_style as style
 from concordant.aggregators import _bradley_terry_summary as summaries
 from concordant.aggregators._anchors import ANCHOR, anchor_slots, gauge_of, relative_to_anchor
 from concordant.aggregators._explanations import ExplainedLikelihood, WorkingResponses
 from concordant.aggregators._pairwise_outcomes import ComparisonOutcomes, ListOutcomes, PairwiseOutcomes, has_ties
+from concordant.aggregators._vote_outcomes import VoteOutcomes
 from concordant.arrays import Bools, Floats, Ints
 from concordant.base.contract import Tags, Votes
 from concordant.base.limits import check_limits
@@ -65,6 +67,8 @@ from concordant.learning.checkpoints import StepCheckpoint
 from concordant.learning.resumable import NO_CHECKPOINT, Checkpointer
 
 if TYPE_CHECKING:
+    import polars as pl
+
     from concordant.aggregators._bradley_terry_fit import Solution
     from concordant.data.features import Features
     from concordant.data.labels import Labels
@@ -128,6 +132,10 @@ class BradleyTerry(ExplainedLikelihood):
         for the top of partial lists by few experts; its scores and intervals are shrunk (docs/uncertainty.md).
     side_effect : bool
         Whether to learn the advantage of the left side (`side_`), for comparisons with known sides.
+    covariates : list of str, "all" or None
+        Columns of the comparisons that may sway a vote, such as the lengths of two answers, each as left minus right:
+        the log odds become s_left − s_right + Σ x β, and scores are those at equal covariates. None and [] use none;
+        with None a warning says so where the votes carry some.
     half_life : float, text or None
         The age at which a vote counts half: a vote of age t counts 2^(−t / half_life). Ages are measured from the
         latest vote of the instance, in the unit of the times (seconds where dates were read); a text such as "30d" has
@@ -176,6 +184,9 @@ class BradleyTerry(ExplainedLikelihood):
         The side effect: what is added to the score on the left; 0 unless learned.
     coefficients_ : dict
         Coefficients of the features by name, where `fit` was given features.
+    covariate_effects_ : dict
+        β, the coefficients of the covariates of the vote by name, per unit of the covariate, where `covariates` are
+        used. `coefficient_table_` has their standard errors and tests, with those of the side effect and of ties.
     adherence_, experts_, expert_details_
         The reliability of every expert (1 = as the scores say, 0 = noise), their ids, and slope, side bias and tie
         tendency, where reliability is learned.
@@ -193,6 +204,15 @@ class BradleyTerry(ExplainedLikelihood):
     Every item needs a row. A constant added to a feature within an instance changes nothing; of collinear columns the
     coefficients of least norm (in standardised columns) are taken, with a warning. A missing value (NaN) is an error.
     `predict` then needs items that the features of `fit` described.
+
+    With `covariates` the logit of a vote is s_left − s_right + x β (+ the side effect), x left minus right: scores are
+    those of items whose answers are alike in x, and β is shared by all instances. Standard errors are clustered by
+    expert where the intervals are; under uncertainty="bootstrap" too. What both sides share, such as the language of a
+    question, has no effect on who wins: it is a category or an instance. A covariate that is constant, that others
+    determine, or that the items compared determine is refused or, with a prior of the scores, named in a warning; so is
+    one whose β has no finite estimate (NoFiniteEstimateError): the prior is on the scores and does not hold it. Votes of
+    a pair with equal covariates are one row; a step takes O(Q k²) for Q rows and k covariates, and memory grows with
+    Q k. `fit` needs all votes in memory.
 
     `fit` learns what instances share (ν or ξ, the side effect, coefficients of features, the reliability of experts);
     `predict` estimates the scores of its own instances with these fixed. Cost: O(R + P) to count R rows (Σ m² / 2 for
@@ -255,6 +275,7 @@ class BradleyTerry(ExplainedLikelihood):
             lambda v: v in ("auto", "published") if isinstance(v, str) else number(least=0).test(v),
         ),
         "side_effect": boolean(),
+        "covariates": style.COVARIATES,
         "half_life": optional(length_of_time()),
         "anchor": ANCHOR,
         "optimizer": one_of("newton", "gd"),
@@ -269,6 +290,8 @@ class BradleyTerry(ExplainedLikelihood):
     ties_: str
     tie_: Annotated[float, Within(least=0)]
     side_: Annotated[float, Within(-1e3, 1e3)]
+    covariate_effects_: Annotated[dict[str, float], IN_DATA_UNITS]
+    covariate_units_: Annotated[Floats, Within(1e-100, 1e100)]
     coefficients_: Annotated[dict[str, float], IN_DATA_UNITS]
     shared_covariance_: Annotated[Floats, IN_DATA_UNITS._replace(missing=True)]
     adherence_: Annotated[Floats, Within(-1e3, 1e3)]
@@ -286,6 +309,7 @@ class BradleyTerry(ExplainedLikelihood):
         reliability: bool = False,
         prior: str | float = "auto",
         side_effect: bool = False,
+        covariates: Sequence[str] | str | None = None,
         half_life: float | str | None = None,
         anchor: str | None = None,
         optimizer: str = "newton",
@@ -304,6 +328,7 @@ class BradleyTerry(ExplainedLikelihood):
         self.reliability = reliability
         self.prior = prior
         self.side_effect = side_effect
+        self.covariates = covariates
         self.half_life = half_life
         self.anchor = anchor
         self.optimizer = optimizer
@@ -327,6 +352,7 @@ class BradleyTerry(ExplainedLikelihood):
                 f"ties={self.ties!r}": self.ties in ("davidson", "rao-kupper"),
                 "reliability=True": self.reliability,
                 "side_effect=True": self.side_effect,
+                f"covariates={self.covariates!r}": bool(self.covariates),
                 "features": features is not None,
                 f"uncertainty={self.uncertainty!r}": self.uncertainty not in ("auto", "none"),
             }
@@ -336,6 +362,8 @@ class BradleyTerry(ExplainedLikelihood):
                     f"BradleyTerry(optimizer='gd') takes the plain steps of the papers and has no {', '.join(wrong)}. "
                     "Use optimizer='newton'."
                 )
+        if self.reliability and self.covariates:
+            raise ParameterError("BradleyTerry(reliability=True) has no covariates yet. Use one of the two.")
         if self.reliability and (self.ties == "rao-kupper" or self.side_effect or features is not None):
             raise ParameterError(
                 "BradleyTerry(reliability=True) learns a side effect and a tendency to tie (in Davidson's form) for "
@@ -407,7 +435,7 @@ class BradleyTerry(ExplainedLikelihood):
         The expert matters where experts are judged, clustered or resampled; the side where its effect is learned.
         """
         by_expert = self.reliability or (has_experts and self._interval_kind(has_experts) in ("sandwich", "bootstrap"))
-        return not by_expert and not self.side_effect and self.half_life is None
+        return not by_expert and not self.side_effect and not self.covariates and self.half_life is None
 
     def _weighed(self, votes: Votes) -> Votes:
         if self.half_life is None:
@@ -424,11 +452,22 @@ class BradleyTerry(ExplainedLikelihood):
         from concordant.kernels.bradley_terry import MODELS, Shared
 
         tie = float(np.log(self.tie_)) if self.ties_ != "none" else 0.0
-        return Shared(MODELS[self.ties_], tie, self.side_)
+        beta = [b * unit for b, unit in zip(self._style.values(), self._style_units.tolist(), strict=True)]
+        return Shared(MODELS[self.ties_], tie, self.side_, tuple(beta))
 
     def _learned_shared(self) -> Ints:
-        """Return which shared parameters were learned: 0 for the tie parameter, 1 for the side effect."""
-        return np.flatnonzero([self.ties_ != "none", self.side_effect])
+        """Return which shared parameters were learned: 0 the tie parameter, 1 the side effect, from 2 coefficients."""
+        return np.flatnonzero([self.ties_ != "none", self.side_effect, *[True] * len(self._style)])
+
+    @property
+    def _style(self) -> dict[str, float]:
+        """The coefficients of the covariates of the vote; empty where none are used."""
+        return dict(self.__dict__.get("covariate_effects_", {}))
+
+    @property
+    def _style_units(self) -> Floats:
+        """The units of the covariates in the fit, whose coefficients are in these units."""
+        return np.asarray(self.__dict__.get("covariate_units_", np.zeros(0)), dtype=np.float64)
 
     def _check_state(self) -> None:
         """Raise where a loaded model lacks a part, or has one out of bounds."""
@@ -436,6 +475,8 @@ class BradleyTerry(ExplainedLikelihood):
         if "ties_" not in state:
             return
         needed = {"tie_", "side_", "shared_covariance_"} | ({"adherence_", "scale_"} if self.reliability else set())
+        if self.covariates:
+            needed |= {"covariate_effects_", "covariate_units_"}
         needed |= {
             n
             for n in ("feature_slots_", "feature_basis_", "feature_scores_", "feature_map_")
@@ -457,6 +498,10 @@ class BradleyTerry(ExplainedLikelihood):
         # The covariance of coefficients is NaN where no instance has two experts.
         if not (np.isnan(table).all() and "coefficients_" in state) and not is_covariance(table):
             raise DataError("the covariance of what is shared is none.")
+        if self._style_units.shape != (len(self._style),):
+            raise DataError("the units of the covariates are not one for each.")
+        if len(table) and len(table) < len(self._style):
+            raise DataError("the covariance of the effects of covariates is incomplete.")
         if "coefficients_" in state:
             covariates.check_saved(self.feature_slots_, self.feature_basis_, self.feature_scores_)
             covariates.check_saved_map(self.coefficients_, self.feature_basis_, self.feature_map_, table)
@@ -464,7 +509,8 @@ class BradleyTerry(ExplainedLikelihood):
     # Fit.
 
     def _learns(self) -> bool:
-        return self.reliability or self.side_effect or (self.ties != "none" and self.optimizer == "newton")
+        shared_by_all = self.reliability or self.side_effect or bool(self.covariates)
+        return shared_by_all or (self.ties != "none" and self.optimizer == "newton")
 
     def _fit(
         self, preferences: Votes | Blocks, labels: Labels | None, validation: Any, features: Features | None
@@ -475,6 +521,7 @@ class BradleyTerry(ExplainedLikelihood):
         if not isinstance(preferences, Blocks):
             self._check_request(preferences, features)
             anchor_slots(preferences.slots, self.anchor)
+            self._choose_covariates(preferences)
         self.fit_info_.uncertainty = self._interval_method(self._interval_kind(has_experts), has_experts)
         if features is not None or self._has_shared_parameters(preferences):
             return self._fit_shared(preferences, features)
@@ -486,6 +533,14 @@ class BradleyTerry(ExplainedLikelihood):
             return self._fit_judges(preferences, checkpoint)
         return self._solve(self._outcomes(preferences, ties=self._counts_ties), checkpoint)
 
+    def _choose_covariates(self, votes: Votes) -> None:
+        """Keep the names and units of the covariates that are used, with coefficients 0."""
+        style.warn_unused(self.covariates, votes, self._warn)
+        names = style.chosen(self.covariates, votes)
+        if names and isinstance(votes, Comparisons):
+            self.covariate_units_ = style.units(votes, names, self._counts_ties)
+            self.covariate_effects_ = dict.fromkeys(names, 0.0)
+
     @property
     def _counts_ties(self) -> bool:
         return self.ties != "none" and self.optimizer == "newton"
@@ -494,7 +549,8 @@ class BradleyTerry(ExplainedLikelihood):
         """Return whether there is a side effect or a tie parameter to learn."""
         if self.reliability or not self._learns():
             return False
-        return self.side_effect or any(shards_of(preferences).map(_has_ties, self, isinstance(preferences, Blocks)))
+        shared_by_all = self.side_effect or bool(self._style)
+        return shared_by_all or any(shards_of(preferences).map(_has_ties, self, isinstance(preferences, Blocks)))
 
     def _outcomes(self, votes: Votes, ties: bool) -> PairwiseOutcomes:
         """Return the pairwise outcomes of votes; warn of ties that are not to be counted."""
@@ -507,6 +563,9 @@ class BradleyTerry(ExplainedLikelihood):
             return outcomes
         if not ties:
             self._warn_dropped_ties(votes)
+        if self._style:
+            x = style.design(votes, list(self._style), self._style_units)
+            return VoteOutcomes(votes, ties, self.side_effect, x)
         return ComparisonOutcomes(votes, ties, self.side_effect)
 
     def _warn_dropped_ties(self, comparisons: Comparisons) -> None:
@@ -596,6 +655,8 @@ class BradleyTerry(ExplainedLikelihood):
     def _blocks_obstacle(self) -> str:
         if self.half_life is not None:
             return "BradleyTerry(half_life=...) weighs votes by their age and needs all votes in memory."
+        if self.covariates:
+            return "BradleyTerry(covariates=...) learns their effects from all votes in memory, not from blocks."
         if not self.reliability:
             return ""
         return "BradleyTerry(reliability=True) learns whom to believe from all instances at once, not from blocks."
@@ -624,11 +685,20 @@ class BradleyTerry(ExplainedLikelihood):
             raise identifiability.unbounded_tie_parameter(self.ties_, among)
         if outcomes is not None and features is None:
             self._warn_unplaced(outcomes, counts.ties > 0)
+        if counts.all_ties and self._style:
+            raise DataError(
+                f"every outcome is a tie, so that nothing tells what covariates {listing(list(self._style))} do. "
+                "Leave them out."
+            )
         if counts.all_ties:
             identifiability.warn_all_ties(counts.ties, among, self._warn)
         model, decided = MODELS[self.ties_], counts.left_wins + counts.right_wins
-        start = Shared(model, tie_of_equal_items(counts.ties, decided, model) if counts.ties else 0.0)
-        learned = np.flatnonzero([counts.ties > 0 and not counts.all_ties, self.side_effect])
+        tie = tie_of_equal_items(counts.ties, decided, model) if counts.ties else 0.0
+        start = Shared(model, tie, 0.0, (0.0,) * len(self._style))
+        which = [counts.ties > 0 and not counts.all_ties, self.side_effect, *[True] * len(self._style)]
+        learned = np.flatnonzero(which)
+        if isinstance(outcomes, VoteOutcomes):
+            self._check_covariates(outcomes, start)
         checkpoint = StepCheckpoint(self, [preferences, features])
         if features is not None and outcomes is not None:
             self._fit_covariates(outcomes, features, start, learned, checkpoint)
@@ -636,7 +706,9 @@ class BradleyTerry(ExplainedLikelihood):
         how: dict[str, Any] = {"tol": self.tol, "max_iter": self.max_iter, "checkpoint": checkpoint}
         solved, blocks = shared.maximise(blocks, start, learned, counts.outcomes, **how)
         gap = 0.0 if self._shrinks else max(blocks.map(shared.largest_gap, solved.shared.side))
-        diverged = identifiability.diverged(gap, solved.information, counts.outcomes, side_effect=self.side_effect)
+        joint = self.side_effect or bool(self._style)
+        diverged = identifiability.diverged(gap, solved.information, counts.outcomes, side_effect=joint)
+        diverged = self._check_divergence(outcomes, solved, learned, diverged, among)
         self._keep_shared(solved, diverged and counts.outcomes > 0, among)
         self._record([solved])
         if len(learned):
@@ -661,6 +733,41 @@ class BradleyTerry(ExplainedLikelihood):
             raise identifiability.no_finite_estimate(among)
         self.tie_ = float(np.exp(solved.shared.tie)) if self.ties_ != "none" else 0.0
         self.side_ = float(solved.shared.side)
+        if self._style:
+            beta = (np.array(solved.shared.beta) / self._style_units).tolist()
+            self.covariate_effects_ = dict(zip(self._style, beta, strict=True))
+
+    def _check_covariates(self, outcomes: VoteOutcomes, start: Shared) -> None:
+        """Raise for covariates whose coefficients cannot be estimated; warn of those that only the prior tells."""
+        from concordant.aggregators._bradley_terry_fit import information_at_start
+
+        names = list(self._style)
+        style.check_sides(outcomes, names, self._warn)
+        if outcomes.pairs.outcomes.any():
+            learned = np.flatnonzero([False, self.side_effect, *[True] * len(names)])
+            found = information_at_start(outcomes.statistics, start, learned)
+            asked = ["side_effect"] * self.side_effect + names
+            style.check_identified(*found, asked, shrinks=self._shrinks, warn=self._warn)
+            style.check_separation(outcomes, names)
+
+    def _check_divergence(
+        self, outcomes: PairwiseOutcomes | None, solved: Solution, learned: Ints, diverged: bool, among: str
+    ) -> bool:
+        """Raise where coefficients of covariates grow without bound; return whether estimates did, if not for them.
+
+        A prior of the scores does not hold the coefficients.
+        """
+        if not isinstance(outcomes, VoteOutcomes):
+            return diverged
+        values, n_outcomes = solved.shared.values[learned], float(outcomes.pairs.outcomes.sum())
+        doubt = diverged or not solved.converged or style.suspicious(solved.information, values, n_outcomes)
+        if not doubt or self.fit_info_.interrupted:
+            return diverged
+        grow = style.separation(outcomes.statistics, learned, shrinks=self._shrinks)
+        if grow is None:
+            return False
+        names = ["tie parameter", "side_effect", *self._style]
+        raise style.no_finite_coefficients([names[k] for k in grow], among)
 
     # Fit of covariates.
 
@@ -670,7 +777,7 @@ class BradleyTerry(ExplainedLikelihood):
         """Estimate the coefficients of features, and keep the scores of every item the features describe."""
         prior = outcomes.prior_precision(self._prior_setting)
         how: dict[str, Any] = {"tol": self.tol, "max_iter": self.max_iter, "report": execution.report_progress}
-        which: dict[str, Any] = {"tie": 0 in learned, "side": 1 in learned}
+        which: dict[str, Any] = {"tie": 0 in learned, "side": 1 in learned, "covariates": True}
         fitted = covariates.fit(
             outcomes, features, prior, start, warn=self._warn, **which, **how, checkpoint=checkpoint
         )
@@ -699,6 +806,27 @@ class BradleyTerry(ExplainedLikelihood):
 
     def _model_report(self) -> ModelReport:
         return summaries.report(self)
+
+    @property
+    def coefficient_table_(self) -> pl.DataFrame:
+        """What was learned beside the scores, as a Polars frame, with standard errors, tests and intervals.
+
+        The columns are kind ("feature", "tie", "side" or "covariate"), term, estimate, stderr, z, p_value, lower and
+        upper; unknown is null.
+
+        Examples
+        --------
+        >>> import concordant as cc
+        >>> votes = cc.synthetic.arena(5, 2000, covariates={"length": 0.6}, random_state=1).comparisons
+        >>> board = cc.BradleyTerry(covariates=["length"]).fit(votes)
+        >>> board.coefficient_table_.select("kind", "term").rows()
+        [('tie', 'log ν'), ('covariate', 'length')]
+        """
+        from concordant.inference.summary import estimate_frame
+
+        if "ties_" not in self.__dict__:
+            raise NotFittedError.of(type(self).__name__)
+        return estimate_frame(summaries.coefficient_estimates(self), self.level).drop("instance")
 
     def _parameter_covariance(self) -> tuple[list[str], Floats] | None:
         return summaries.parameter_covariance(self)
@@ -849,7 +977,20 @@ class BradleyTerry(ExplainedLikelihood):
     # What the model predicts, and why.
 
     def _pair_law(self, board: Consensus, a: Ints, b: Ints, side: Floats, expert: Any) -> predictions.PairLaw:
-        return predictions.pair_law(self, board.score[a] - board.score[b], side, expert)
+        return self._styled_law(board, a, b, side, expert, 0.0)
+
+    def _styled_law(
+        self, board: Consensus, a: Ints, b: Ints, side: Floats, expert: Any, effect: Any
+    ) -> predictions.PairLaw:
+        return predictions.pair_law(self, board.score[a] - board.score[b], side, expert, effect)
+
+    def _effect_of(self, covariates: Mapping[str, Any] | None) -> float:
+        return float(style.difference(list(self._style), covariates) @ np.array(list(self._style.values())))
+
+    def _effects(self, votes: Comparisons) -> Any:
+        if not self._style:
+            return None
+        return style.design(votes, list(self._style), np.ones(len(self._style))) @ np.array(list(self._style.values()))
 
     def _pairwise(self, votes: Votes) -> Comparisons:
         return predictions.pairwise(self, votes)

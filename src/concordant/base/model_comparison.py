@@ -11,7 +11,7 @@ from concordant.arrays import Floats, Ints
 from concordant.base.contract import Aggregator
 from concordant.data.container import html_table
 from concordant.data.index import Slots, Texts
-from concordant.errors import DataError, KindError, NotFittedError, ParameterError, quote
+from concordant.errors import DataError, KindError, NotFittedError, ParameterError, listing, quote
 from concordant.inference.likelihood import chi_squared_tail
 from concordant.inference.summary import information_criteria
 from concordant.kernels.lists import offsets_of
@@ -142,8 +142,8 @@ def compare_models(*models: Aggregator, names: list[str] | None = None) -> Model
     """Compare maximum-likelihood fits to the same data: an AIC table, and tests of nested models.
 
     Models are sorted by their number of parameters, and each is tested against the next larger one that contains it:
-    without and with a side effect, with fewer and more features, scores from features and free scores. Models that are
-    not nested are compared by AIC only.
+    without and with a side effect, with fewer and more covariates of the vote, with fewer and more features, scores
+    from features and free scores. Models that are not nested are compared by AIC only.
 
     Parameters
     ----------
@@ -289,6 +289,9 @@ def _not_nested(a: Aggregator, b: Aggregator) -> str:
         return f"they are not nested: {of_a['ties_']} and {of_b['ties_']} are different models of ties"
     if getattr(a, "side_effect", False) and not getattr(b, "side_effect", False):
         return "they are not nested: only the one with fewer parameters has a side effect"
+    odd = [name for name in of_a.get("covariate_effects_", {}) if name not in of_b.get("covariate_effects_", {})]
+    if odd:
+        return f"they are not nested: only the one with fewer parameters has covariates {listing(odd)}"
     if "coefficients_" not in of_b:
         return ""
     free = "they are not nested: scores are free in one, and linear in features in the other"
@@ -338,13 +341,13 @@ def _complement(columns: Floats) -> Floats:
 
 def _wald(a: Any, b: Any, df: int) -> tuple[float | None, str]:
     """Return the Wald statistic of the restrictions of `a` at the fit `b`, or None and why there is none."""
-    extra_side = bool(getattr(b, "side_effect", False)) and not getattr(a, "side_effect", False)
+    extra = _extra_shared(a, b)
     if "coefficients_" not in vars(b):
         # Scores are free in the larger model.
         if "coefficients_" not in vars(a):
-            return _wald_of_side(b) if extra_side else (None, "the models are equal")
-        if extra_side:
-            return None, "the covariance of scores with the side effect is not kept"
+            return _wald_of_shared(b, extra) if extra else (None, "the models are equal")
+        if extra:
+            return None, f"the covariance of scores with {listing(extra)} is not kept"
         return _wald_of_scores(a, b, df)
     slots = _slots(b)
     design, larger = _design(a, slots), _design(b, slots)
@@ -354,23 +357,42 @@ def _wald(a: Any, b: Any, df: int) -> tuple[float | None, str]:
     r = b.feature_basis_.shape[1]
     inside = np.linalg.lstsq(larger, design, rcond=None)[0]
     restrict = _complement(np.asarray(inside, dtype=np.float64))
-    whole = np.zeros((len(restrict) + extra_side, len(table)))
+    places, found = _shared_places(b, extra)
+    whole = np.zeros((len(restrict) + len(extra), len(table)))
     whole[: len(restrict), :r] = restrict
-    if extra_side:
-        whole[-1, -1] = 1.0
+    whole[np.arange(len(restrict), len(whole)), places] = 1.0
     values = np.zeros(len(table))
     values[:r] = np.linalg.lstsq(b.feature_basis_, b.feature_scores_, rcond=None)[0]
-    if extra_side:
-        values[-1] = b.side_
+    values[places] = found
     return _statistic(whole @ values, whole @ table @ whole.T)
 
 
-def _wald_of_side(b: Any) -> tuple[float | None, str]:
-    """Return the Wald statistic of the side effect, the last of the shared parameters."""
+def _extra_shared(a: Any, b: Any) -> list[str]:
+    """Return the shared parameters of `b` that `a` does not have: the side effect, and covariates by their names."""
+    side = bool(getattr(b, "side_effect", False)) and not getattr(a, "side_effect", False)
+    fewer = vars(a).get("covariate_effects_", {})
+    return ["side"] * side + [name for name in vars(b).get("covariate_effects_", {}) if name not in fewer]
+
+
+def _shared_places(b: Any, names: list[str]) -> tuple[Ints, Floats]:
+    """Return where shared parameters are in the covariance, counted from its end, and their values in its units."""
+    effects = vars(b).get("covariate_effects_", {})
+    values = [b.side_] * bool(getattr(b, "side_effect", False))
+    known = ["side"] * len(values) + list(effects)
+    values += [v * unit for v, unit in zip(effects.values(), vars(b).get("covariate_units_", ()), strict=True)]
+    # A covariate may be called "side": the side effect comes first.
+    first = {name: n for n, name in reversed(list(enumerate(known)))}
+    where = np.array([first[name] for name in names], dtype=np.int64)
+    return where - len(known), np.array(values)[where]
+
+
+def _wald_of_shared(b: Any, names: list[str]) -> tuple[float | None, str]:
+    """Return the Wald statistic of shared parameters, the last of which are the side effect and covariates."""
     table = b.shared_covariance_
     if not table.size or np.isnan(table).any():
         return None, "the covariance of the larger fit is not known"
-    return _statistic(np.array([b.side_]), table[-1:, -1:])
+    places, values = _shared_places(b, names)
+    return _statistic(values, table[np.ix_(places, places)])
 
 
 def _wald_of_scores(a: Any, b: Any, df: int) -> tuple[float | None, str]:
@@ -379,7 +401,10 @@ def _wald_of_scores(a: Any, b: Any, df: int) -> tuple[float | None, str]:
     if consensus is None or consensus.covariance is None or any(c is None for c in consensus.covariance):
         return None, "the covariance of the larger fit is not known. Fit it with fit_predict and intervals"
     shared = (
-        getattr(b, "ties_", "none") != "none" or getattr(b, "side_effect", False) or len(vars(b).get("tie_sizes_", ()))
+        getattr(b, "ties_", "none") != "none"
+        or getattr(b, "side_effect", False)
+        or len(vars(b).get("tie_sizes_", ()))
+        or len(vars(b).get("covariate_effects_", ()))
     )
     if len(consensus) > 1 and shared:
         return None, "the covariance of scores of different instances is not kept"

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from concordant.arrays import Floats, Ints
+from concordant.arrays import Bools, Floats, Ints
 from concordant.data.comparisons import Comparisons
 from concordant.data.consensus import Consensus
 from concordant.data.features import Features
@@ -22,16 +22,19 @@ from concordant.data.index import Slots, Texts, as_ids
 from concordant.data.labels import Labels
 from concordant.data.preferences import Kind, Preferences
 from concordant.data.streams import instance_stream
+from concordant.data.vote_columns import NO_COLUMNS, VoteColumns
 from concordant.errors import ParameterError
 from concordant.kernels.lists import offsets_of
 from concordant.kernels.mallows import sample_order
 
 __all__ = [
+    "ArenaSample",
     "BradleyTerrySample",
     "MallowsSample",
     "MetaSearchSample",
     "PlackettLuceSample",
     "RunsSample",
+    "arena",
     "bradley_terry",
     "graded_features",
     "labelled_runs",
@@ -51,6 +54,12 @@ def _whole(value: Any, name: str, owner: str, least: int = 1) -> int:
 def _share(value: Any, name: str, owner: str) -> float:
     if not isinstance(value, Real) or isinstance(value, bool) or not 0 <= float(value) <= 1:
         raise ParameterError.invalid(name, owner, "a number >= 0 and <= 1", value)
+    return float(value)
+
+
+def _least_zero(value: Any, name: str, owner: str) -> float:
+    if not isinstance(value, Real) or isinstance(value, bool) or not 0 <= float(value) < np.inf:
+        raise ParameterError.invalid(name, owner, "a number >= 0", value)
     return float(value)
 
 
@@ -508,8 +517,7 @@ def bradley_terry(
     m = len(items)
     if m < 2:
         raise ParameterError.invalid("scores", owner, "two items or more", scores)
-    if not isinstance(ties, Real) or isinstance(ties, bool) or not 0 <= float(ties) < np.inf:
-        raise ParameterError.invalid("ties", owner, "a number >= 0", ties)
+    tie = _least_zero(ties, "ties", owner)
     share = _share(unreliable, "unreliable", owner)
     experts: list[str] = [] if n_experts is None else _names("e", _whole(n_experts, "n_experts", owner))
     if share and not experts:
@@ -519,14 +527,11 @@ def bradley_terry(
     left = rng.integers(0, m, votes)
     right = (left + rng.integers(1, m, votes)) % m
     judge = rng.integers(0, len(reliable), votes)
-    half = (worth[left] - worth[right]) / 2
-    # Divided by the larger exponential, so that distant scores do not overflow.
-    win, lose = np.exp(half - np.abs(half)), np.exp(-half - np.abs(half))
-    total = win + lose + float(ties) * np.exp(-np.abs(half))
-    u, coin = rng.random(votes) * total, rng.random(votes) < 0.5
+    left_won, right_won = _outcomes(rng, worth[left] - worth[right], tie)
+    coin = rng.random(votes) < 0.5
     by_model = reliable[judge]
-    n_left = np.where(by_model, u < win, coin)
-    n_right = np.where(by_model, (u >= win) & (u < win + lose), ~coin)
+    n_left = np.where(by_model, left_won, coin)
+    n_right = np.where(by_model, right_won, ~coin)
     comparisons = Comparisons.from_codes(
         Slots(Texts(["q"]), Texts(items), np.array([0, m], dtype=np.int64)),
         Texts(experts),
@@ -540,6 +545,147 @@ def bradley_terry(
     )
     reliability = dict(zip(experts, reliable.astype(np.float64).tolist(), strict=False))
     return BradleyTerrySample(comparisons, dict(zip(items, worth.tolist(), strict=True)), float(ties), reliability)
+
+
+def _outcomes(rng: np.random.Generator, logit: Floats, ties: float) -> tuple[Bools, Bools]:
+    """Return whether left won and whether right won, drawn from Davidson's model."""
+    half = logit / 2
+    # Divided by the larger exponential, so that distant scores do not overflow.
+    win, lose = np.exp(half - np.abs(half)), np.exp(-half - np.abs(half))
+    u = rng.random(len(half)) * (win + lose + ties * np.exp(-np.abs(half)))
+    return u < win, (u >= win) & (u < win + lose)
+
+
+class ArenaSample(NamedTuple):
+    """Votes of an arena with covariates, a side effect and favouring experts, and what they were drawn with.
+
+    `scores` holds the strength of every item at equal covariates, `ties` Davidson's ν, `side` the advantage of the left
+    side, `effects` β of every covariate, `families` the family of every item, `favours` the family that an expert
+    favours (for those who favour one), and `own_effects` what each expert adds to β of every covariate.
+    """
+
+    comparisons: Comparisons
+    scores: dict[str, float]
+    ties: float
+    side: float
+    effects: dict[str, float]
+    families: dict[str, str]
+    favours: dict[str, str]
+    own_effects: dict[str, dict[str, float]]
+
+
+def arena(
+    scores: int | Sequence[float] | Mapping[str, float],
+    n: int = 1000,
+    *,
+    covariates: Sequence[float] | Mapping[str, float] = (0.6,),
+    style_spread: float = 1.0,
+    side: float = 0.0,
+    ties: float = 0.5,
+    n_experts: int | None = None,
+    n_families: int = 1,
+    favouring: float = 0.0,
+    favour: float = 1.0,
+    own_spread: float = 0.0,
+    random_state: int = 0,
+) -> ArenaSample:
+    """Return n votes of an arena whose votes are swayed by style, by the side and by experts who favour a family.
+
+    An item has a style for each covariate, drawn from N(0, `style_spread`²), and each of its answers is that plus
+    N(0, 1). With x the style of the left answer minus that of the right one, the outcome follows Bradley-Terry with
+    Davidson's ties at the logit s_left − s_right + side + x (β + b_e) + favour · (left is of the family that the expert
+    favours − right is). A fit without covariates takes the style of an item for strength.
+
+    Parameters
+    ----------
+    scores : int, sequence of float, or mapping from item to float
+        s; a whole number draws that many from N(0, 1) and centres them.
+    n : int
+        How many votes, one row each, all in the instance "q".
+    covariates : sequence of float, or mapping from name to float
+        β; a sequence names the covariates "x1", "x2", ...
+    style_spread : float
+        Standard deviation of the styles of items, for answers with standard deviation 1.
+    side : float
+        The advantage of the left side.
+    ties : float
+        ν >= 0.
+    n_experts : int, optional
+        Number of experts ("e1", "e2", ...), each vote by a random one; by default votes have no expert.
+    n_families : int
+        Number of families ("f1", "f2", ...); items belong to them in turn.
+    favouring : float
+        The share of the experts (rounded) who favour a family, each a random one.
+    favour : float
+        By how much they favour it.
+    own_spread : float
+        Standard deviation of b_e: how far the experts differ in their β.
+    random_state : int
+        The seed.
+
+    Examples
+    --------
+    >>> sample = arena(6, 500, covariates={"length": 0.6}, n_experts=10, n_families=3, favouring=0.2)
+    >>> sample.comparisons
+    Comparisons: 1 instance, 10 experts, 6 items, 500 rows with 500 outcomes (95 ties)
+      columns: length
+    >>> len(sample.favours), sample.families["i4"]
+    (2, 'f1')
+    """
+    owner = "arena"
+    rng = instance_stream(_whole(random_state, "random_state", owner, 0), "q")
+    items, worth = _item_scores(scores, owner, rng)
+    m, votes = len(items), _whole(n, "n", owner, 0)
+    if m < 2:
+        raise ParameterError.invalid("scores", owner, "two items or more", scores)
+    names, beta = _named(covariates, "x", "covariates", owner) if len(covariates) else ([], np.zeros(0))
+    spread, own, tie = (
+        _least_zero(v, name, owner)
+        for name, v in (("style_spread", style_spread), ("own_spread", own_spread), ("ties", ties))
+    )
+    shift, by = (float(_numbers([v], name, owner)[0]) for name, v in (("side", side), ("favour", favour)))
+    share = _share(favouring, "favouring", owner)
+    experts: list[str] = [] if n_experts is None else _names("e", _whole(n_experts, "n_experts", owner))
+    if (share or own) and not experts:
+        raise ParameterError.invalid("n_experts", owner, "given where experts have habits", n_experts)
+    n_groups = _whole(n_families, "n_families", owner)
+    groups = _names("f", n_groups)
+    style = spread * rng.standard_normal((m, len(names)))
+    own_beta = own * rng.standard_normal((max(len(experts), 1), len(names)))
+    favourite = np.full(max(len(experts), 1), -1)
+    chosen = rng.permutation(len(favourite))[: round(share * len(experts))]
+    favourite[chosen] = rng.integers(0, n_groups, len(chosen))
+    left = rng.integers(0, m, votes)
+    right = (left + rng.integers(1, m, votes)) % m
+    judge = rng.integers(0, len(favourite), votes)
+    noise = rng.standard_normal((votes, len(names))) - rng.standard_normal((votes, len(names)))
+    x = style[left] - style[right] + noise
+    family = np.arange(m) % n_groups
+    leaning = (family[left] == favourite[judge]) * 1.0 - (family[right] == favourite[judge])
+    logit = worth[left] - worth[right] + shift + (x * (beta + own_beta[judge])).sum(axis=1) + by * leaning
+    n_left, n_right = _outcomes(rng, logit, tie)
+    comparisons = Comparisons.from_codes(
+        Slots(Texts(["q"]), Texts(items), np.array([0, m], dtype=np.int64)),
+        Texts(experts),
+        judge.astype(np.int32) if experts else None,
+        left.astype(np.int32),
+        right.astype(np.int32),
+        n_left.astype(np.float64),
+        n_right.astype(np.float64),
+        (~(n_left | n_right)).astype(np.float64),
+        sided=True,
+        columns=VoteColumns(covariates=x, covariate_names=Texts(names)) if names else NO_COLUMNS,
+    )
+    return ArenaSample(
+        comparisons,
+        dict(zip(items, worth.tolist(), strict=True)),
+        tie,
+        shift,
+        dict(zip(names, beta.tolist(), strict=True)),
+        {item: groups[g] for item, g in zip(items, family.tolist(), strict=True)},
+        {experts[e]: groups[favourite[e]] for e in sorted(chosen.tolist())},
+        {e: dict(zip(names, row, strict=True)) for e, row in zip(experts, own_beta.tolist(), strict=False)},
+    )
 
 
 class RunsSample(NamedTuple):

@@ -21,6 +21,7 @@ __all__ = [
     "Estimates",
     "ModelReport",
     "Summary",
+    "estimate_frame",
     "feature_estimates",
     "information_criteria",
     "parameter_estimates",
@@ -38,7 +39,7 @@ class Estimates(NamedTuple):
     Attributes
     ----------
     kind : str
-        "item", "feature", "side", "tie", "dispersion" or "adherence".
+        "item", "feature", "side", "covariate", "tie", "dispersion" or "adherence".
     terms : sequence of str
         Their names.
     estimate, stderr : float64[n]
@@ -171,12 +172,7 @@ class Summary:
 
     def to_frame(self) -> pl.DataFrame:
         """Return a Polars frame: instance, kind, term, estimate, stderr, z, p_value, lower, upper; unknown is null."""
-        import polars as pl
-
-        columns: dict[str, list[Any]] = {name: [row[n] for row in self.rows] for n, name in enumerate(Row._fields)}
-        texts = dict.fromkeys(("instance", "kind", "term"), pl.String)
-        schema = {name: texts.get(name, pl.Float64) for name in columns}
-        return pl.DataFrame(columns, schema=schema).with_columns(pl.col(pl.Float64).fill_nan(None))
+        return _frame(self.rows)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the summary as plain values: the estimates row by row, and everything below the table."""
@@ -227,6 +223,20 @@ class Summary:
                     f"{self.log_likelihood + self.log_multinomials:.3f}"
                 )
         return out + list(self.notes)
+
+
+def _frame(rows: Sequence[Row]) -> pl.DataFrame:
+    import polars as pl
+
+    columns: dict[str, list[Any]] = {name: [row[n] for row in rows] for n, name in enumerate(Row._fields)}
+    texts = dict.fromkeys(("instance", "kind", "term"), pl.String)
+    schema = {name: texts.get(name, pl.Float64) for name in columns}
+    return pl.DataFrame(columns, schema=schema).with_columns(pl.col(pl.Float64).fill_nan(None))
+
+
+def estimate_frame(estimates: Sequence[Estimates], level: float) -> pl.DataFrame:
+    """Return estimates as a Polars frame with the columns of `Row`; unknown is null."""
+    return _frame([row for block in estimates for row in _rows(block, level)])
 
 
 def _common_notes(method: Any, report: ModelReport) -> list[str]:

@@ -54,20 +54,28 @@ MODELS = {"none": PLAIN, "davidson": DAVIDSON, "rao-kupper": RAO_KUPPER}
 
 
 class Shared(NamedTuple):
-    """Parameters that all instances share: the tie model with its parameter, and the side effect.
+    """Parameters that all instances share: the tie model with its parameter, the side effect, and coefficients.
 
-    `tie` is the logarithm of Davidson's ν or of Rao and Kupper's ξ; `side` is added to the score on the left.
+    `tie` is the logarithm of Davidson's ν or of Rao and Kupper's ξ; `side` is added to the score on the left; `beta`
+    are the coefficients of covariates of the vote.
     """
 
     model: int = PLAIN
     tie: float = 0.0
     side: float = 0.0
+    beta: tuple[float, ...] = ()
+
+    @property
+    def values(self) -> Floats:
+        """The parameters that can be learned, in the order in which they are numbered: tie, side, coefficients."""
+        return np.array([self.tie, self.side, *self.beta])
 
     def updated(self, learned: Ints, values: Floats) -> Shared:
-        """Return the parameters with those learned (0 for the tie parameter, 1 for the side) set to `values`."""
-        both = np.array([self.tie, self.side])
-        both[learned] = values
-        return Shared(self.model, float(both[0]), float(both[1]))
+        """Return the parameters with those learned (0 tie, 1 side, from 2 coefficients) set to `values`."""
+        every = self.values
+        every[learned] = values
+        tie, side, *beta = every.tolist()
+        return Shared(self.model, tie, side, tuple(beta))
 
 
 # The likelihood of a pair.
@@ -617,7 +625,7 @@ def row_gradients(
     out, information = np.zeros((n_clusters, m + 2)), np.zeros((n_clusters, m))
     every = np.empty(ends[1], dtype=np.int32)
     every[ends[0] :] = cluster
-    _row_gradients(read_only(*rows), every, ends, base, m, score, tuple(shared), out, information)
+    _row_gradients(read_only(*rows), every, ends, base, m, score, tuple(shared[:3]), out, information)
     return out[:, np.concatenate([np.arange(m), m + learned])], information
 
 
@@ -638,7 +646,7 @@ def list_gradients(
     """
     base, m = slots[0], slots[1] - slots[0]
     out, information = np.zeros((ends[1] - ends[0], m + 2)), np.zeros((ends[1] - ends[0], m))
-    _list_gradients(read_only(*lists), ends, base, m, score, tuple(shared), binary, ties, out, information)
+    _list_gradients(read_only(*lists), ends, base, m, score, tuple(shared[:3]), binary, ties, out, information)
     return out[:, np.concatenate([np.arange(m), m + learned])], information
 
 

@@ -1,0 +1,92 @@
+"""Pairwise outcomes of comparisons with covariates of the vote, for Bradley-Terry."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from concordant.aggregators._pairwise_outcomes import ComparisonOutcomes, ExpertGradients
+from concordant.arrays import Floats, Ints
+from concordant.data.comparisons import Comparisons
+from concordant.data.streams import bayesian_bootstrap_weights
+
+if TYPE_CHECKING:
+    from concordant.kernels.bradley_terry import Shared
+    from concordant.kernels.bradley_terry_votes import VoteRows
+    from concordant.kernels.pair_counts import Pairs
+
+__all__ = ["VoteOutcomes"]
+
+
+class VoteOutcomes(ComparisonOutcomes):
+    """Pairwise outcomes of comparisons with covariates: `x` holds left minus right of each, one row for each row."""
+
+    has_covariates = True
+
+    def __init__(self, votes: Comparisons, ties: bool, sided: bool, x: Floats) -> None:
+        super().__init__(votes, ties, sided)
+        self.x = np.ascontiguousarray(x)
+
+    @cached_property
+    def pairs(self) -> Pairs:
+        from concordant.kernels.pair_counts import from_rows
+
+        return from_rows(*self.rows, self.votes.row_starts, self.slots.offsets)
+
+    @cached_property
+    def _collapsed(self) -> tuple[VoteRows, Ints]:
+        from concordant.kernels.bradley_terry_votes import collapse_votes
+
+        left, right, *counts = self.rows
+        return collapse_votes(left, right, np.stack(counts), self.x, self.pairs, sided=self.sided)
+
+    @property
+    def statistics(self) -> VoteRows:
+        """The votes, those of a pair with equal covariates as one row."""
+        return self._collapsed[0]
+
+    @property
+    def counted(self) -> VoteRows:
+        """The votes, as `statistics`."""
+        return self.statistics
+
+    @property
+    def wins_and_ties(self) -> tuple[float, float, float]:
+        """Wins of the left item, wins of the right one, and ties."""
+        v = self.statistics
+        return float(v.n_left.sum()), float(v.n_right.sum()), float(v.n_ties.sum())
+
+    def expert_gradients(self, instance: int, score: Floats, shared: Shared, learned: Ints) -> ExpertGradients:
+        from concordant.kernels.bradley_terry_votes import vote_gradients
+
+        ends, cluster, n = self._clusters(instance)
+        slots = int(self.slots.offsets[instance]), int(self.slots.offsets[instance + 1])
+        given = self.rows, self.x, np.zeros(self.votes.n_rows), cluster, ends, slots, n
+        return ExpertGradients(*vote_gradients(*given, score, shared, learned), np.ones(n))
+
+    def resampled(self, streams: Sequence[np.random.Generator]) -> VoteRows:
+        """Return the votes with experts (or outcomes, without experts) reweighted, one stream per instance."""
+        votes, row_of = self._collapsed
+        counts = np.stack([votes.n_left, votes.n_right, votes.n_ties])
+        if not self.has_experts:
+            ends = np.searchsorted(votes.pair, votes.pairs.starts)
+            for (first, last), stream in zip(pairwise(ends.tolist()), streams, strict=True):
+                for k in range(3):
+                    counts[k, first:last] = bayesian_bootstrap_weights(counts[k, first:last], stream)
+        else:
+            factor = np.ones(self.votes.n_rows)
+            for n, stream in enumerate(streams):
+                (first, last), cluster, size = self._clusters(n)
+                if size:
+                    factor[first:last] = bayesian_bootstrap_weights(np.ones(size), stream)[cluster]
+            turned = (self.votes.left > self.votes.right) & (not self.sided)
+            _, _, n_left, n_right, n_ties = self.rows
+            drawn = np.where(turned, n_right, n_left), np.where(turned, n_left, n_right), n_ties
+            held = row_of >= 0
+            size = len(votes.left)
+            counts = np.stack([np.bincount(row_of[held], (c * factor)[held], size) for c in drawn])
+        return votes._replace(n_left=counts[0], n_right=counts[1], n_ties=counts[2])

@@ -1,0 +1,295 @@
+"""Bradley-Terry with covariates of the vote: collapsed rows, and the log-likelihood with its derivatives in one pass.
+
+The logit of a row is s_left − s_right + side + x β + offset. Votes of a pair with equal covariates are one row. The
+information of the scores is a sum over pairs, so that Newton systems are those of pair counts.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from concordant.arrays import Codes, Floats, Ints, read_only
+from concordant.kernels.bradley_terry import Shared, _terms
+from concordant.kernels.jit import jit
+from concordant.kernels.pair_counts import Pairs
+
+__all__ = ["VoteRows", "collapse_votes", "evaluate_votes", "vote_gradients"]
+
+
+class VoteRows(NamedTuple):
+    """Votes with covariates, one row per pair, side and values of the covariates, ordered by pair.
+
+    Attributes
+    ----------
+    left, right : int32[Q]
+        The slots.
+    n_left, n_right, n_ties : float64[Q]
+        How often left won, right won, and neither.
+    x : float64[Q, 1 + k]
+        A column of ones for the side effect, and the covariates as left minus right.
+    offset : float64[Q]
+        A part of the logit that is held fixed.
+    pair : int64[Q]
+        The pair of each row.
+    pairs : Pairs
+        The counts of the pairs, sides merged.
+    """
+
+    left: Codes
+    right: Codes
+    n_left: Floats
+    n_right: Floats
+    n_ties: Floats
+    x: Floats
+    offset: Floats
+    pair: Ints
+    pairs: Pairs
+
+    @property
+    def offsets(self) -> Ints:
+        """Where the slots of each instance begin."""
+        return self.pairs.offsets
+
+    @property
+    def n_slots(self) -> int:
+        """How many slots there are."""
+        return self.pairs.n_slots
+
+    def window(self, instance: int) -> VoteRows:
+        """Return the rows of one instance, slots counted from 0."""
+        first, last = (int(p) for p in self.pairs.starts[instance : instance + 2])
+        rows = slice(*np.searchsorted(self.pair, (first, last)).tolist())
+        base = np.int32(self.offsets[instance])
+        return VoteRows(
+            self.left[rows] - base,
+            self.right[rows] - base,
+            self.n_left[rows],
+            self.n_right[rows],
+            self.n_ties[rows],
+            self.x[rows],
+            self.offset[rows],
+            self.pair[rows] - first,
+            self.pairs.window(instance),
+        )
+
+    @property
+    def columns(self) -> tuple[Any, ...]:
+        """The columns that the compiled loops take: left, right, and the counts of the three outcomes."""
+        return read_only(*self[:5])
+
+
+@jit
+def _mixed(value: Any) -> Any:
+    """Return a hash of 64 bits (splitmix64)."""
+    z = value + np.uint64(0x9E3779B97F4A7C15)
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return z ^ (z >> np.uint64(31))
+
+
+@jit
+def _row_keys(left: Any, right: Any, bits: Any, n_slots: int, room: int, out: Any) -> None:
+    """Write for each row its pair, and a hash of `room` bits of its sides and covariates below it."""
+    for r in range(len(left)):
+        i, j = left[r], right[r]
+        low, high = min(i, j), max(i, j)
+        h = np.uint64(1 if i > j else 0)
+        for c in range(bits.shape[1]):
+            h = _mixed(h ^ bits[r, c])
+        pair = np.uint64(low) * np.uint64(n_slots) + np.uint64(high)
+        out[r] = (pair << np.uint64(room)) | (h >> np.uint64(64 - room)) if room > 0 else pair
+
+
+@jit
+def _group_rows(left: Any, right: Any, counts: Any, x: Any, order: Any, first: Any, group: Any, total: Any) -> int:
+    """Merge neighbours in the order that are equal; write first rows, the group of each row, and sums of counts."""
+    n = -1
+    for place in range(len(order)):
+        r = order[place]
+        same = n >= 0
+        if same:
+            f = first[n]
+            same = left[r] == left[f] and right[r] == right[f]
+            c = 0
+            while same and c < x.shape[1]:
+                same = x[r, c] == x[f, c]
+                c += 1
+        if not same:
+            n += 1
+            first[n] = r
+            for k in range(3):
+                total[k, n] = 0.0
+        group[r] = n
+        for k in range(3):
+            total[k, n] += counts[k, r]
+    return n + 1
+
+
+def collapse_votes(
+    left: Codes, right: Codes, counts: Floats, x: Floats, pairs: Pairs, *, sided: bool
+) -> tuple[VoteRows, Ints]:
+    """Return votes collapsed to one row per pair, side and covariates, and the row of each vote (−1 without outcome).
+
+    Parameters
+    ----------
+    left, right : int32[R]
+        The slots.
+    counts : float64[3, R]
+        Wins of the left item, wins of the right one, and ties.
+    x : float64[R, k]
+        The covariates.
+    pairs : Pairs
+        The counts of the pairs of these votes, sides merged.
+    sided : bool
+        Whether sides matter; otherwise the smaller slot comes to the left.
+
+    Notes
+    -----
+    One sort by pair and a hash of the covariates, then a pass over the votes.
+    """
+    row_of = np.full(len(left), -1, dtype=np.int64)
+    held = np.flatnonzero(counts.sum(axis=0) > 0)
+    if len(held) < len(left):
+        left, right, counts, x = left[held], right[held], counts[:, held], x[held]
+    flip = left > right
+    if not sided and flip.any():
+        left, right = np.where(flip, right, left), np.where(flip, left, right)
+        counts = np.stack([np.where(flip, counts[1], counts[0]), np.where(flip, counts[0], counts[1]), counts[2]])
+        x = np.where(flip[:, None], -x, x)
+    # Adding 0 makes −0 and 0 the same bits.
+    x = np.ascontiguousarray(x + 0.0)
+    n = max(pairs.n_slots, 1)
+    room = 64 - (n * n - 1).bit_length() if n > 1 else 63
+    key = np.empty(len(left), dtype=np.uint64)
+    _row_keys(left, right, x.view(np.uint64), n, room, key)
+    order = np.argsort(key, kind="stable")
+    first, group = np.empty(len(left), dtype=np.int64), np.empty(len(left), dtype=np.int64)
+    total = np.empty((3, len(left)))
+    found = _group_rows(left, right, counts, x, order, first, group, total)
+    first, total = first[:found], total[:, :found]
+    design = np.ones((found, 1 + x.shape[1]))
+    design[:, 1:] = x[first]
+    left, right = left[first].astype(np.int32), right[first].astype(np.int32)
+    known = pairs.left.astype(np.int64) * n + pairs.right
+    own = np.minimum(left, right).astype(np.int64) * n + np.maximum(left, right)
+    pair = np.minimum(np.searchsorted(known, own), max(len(known) - 1, 0))
+    if len(known):
+        # A pair whose counts vanish beside those of others is none.
+        total = np.where(known[pair] == own, total, 0.0)
+    row_of[held] = group
+    won, lost, tied = np.ascontiguousarray(total)
+    return VoteRows(left, right, won, lost, tied, design, np.zeros(found), pair, pairs), row_of
+
+
+@jit
+def evaluate_votes(
+    rows: Any,
+    x: Any,
+    offset: Any,
+    pair: Any,
+    s: Any,
+    tie: float,
+    theta: Any,
+    model: int,
+    gradient: Any,
+    weight: Any,
+    shared_gradient: Any,
+    information: Any,
+    cross_information: Any,
+) -> float:
+    """Return the log-likelihood, and add up its derivatives in the scores and the shared parameters.
+
+    `theta` holds the side effect and the coefficients. `weight` takes the information of each pair; the other arrays
+    have a row for the tie parameter, the side effect and each coefficient.
+    """
+    left, right, n_left, n_right, n_ties = rows
+    d = len(theta)
+    value = 0.0
+    for r in range(len(left)):
+        i, j = left[r], right[r]
+        gap = s[i] - s[j] + offset[r]
+        for a in range(d):
+            gap += x[r, a] * theta[a]
+        f, g, w, gt, c, h = _terms(gap, n_left[r], n_right[r], n_ties[r], tie, model)
+        value += f
+        gradient[i] += g
+        gradient[j] -= g
+        weight[pair[r]] += w
+        if model > 0:
+            shared_gradient[0] += gt
+            information[0, 0] += h
+            cross_information[0, i] += c
+            cross_information[0, j] -= c
+        for a in range(d):
+            z = x[r, a]
+            shared_gradient[1 + a] += g * z
+            wz = w * z
+            information[0, 1 + a] += c * z
+            cross_information[1 + a, i] += wz
+            cross_information[1 + a, j] -= wz
+            for b in range(a, d):
+                information[1 + a, 1 + b] += wz * x[r, b]
+    for a in range(1 + d):
+        for b in range(a):
+            information[a, b] = information[b, a]
+    return value
+
+
+@jit
+def _vote_gradients(
+    rows: Any,
+    x: Any,
+    offset: Any,
+    cluster: Any,
+    ends: Any,
+    base: int,
+    m: int,
+    s: Any,
+    tie: float,
+    theta: Any,
+    model: int,
+    out: Any,
+    information: Any,
+) -> None:
+    """Add the gradient of every row (scores, tie, side, coefficients) and its information to those of its cluster."""
+    left, right, n_left, n_right, n_ties = rows
+    d = len(theta)
+    for r in range(ends[0], ends[1]):
+        i, j, k = left[r], right[r], cluster[r - ends[0]]
+        gap = s[i] - s[j] + offset[r] + theta[0]
+        for a in range(1, d):
+            gap += x[r, a - 1] * theta[a]
+        _, g, w, gt, _, _ = _terms(gap, n_left[r], n_right[r], n_ties[r], tie, model)
+        out[k, i - base] += g
+        out[k, j - base] -= g
+        out[k, m] += gt
+        out[k, m + 1] += g
+        for a in range(1, d):
+            out[k, m + 1 + a] += g * x[r, a - 1]
+        information[k, i - base] += w
+        information[k, j - base] += w
+
+
+def vote_gradients(
+    rows: tuple[Codes, Codes, Floats, Floats, Floats],
+    x: Floats,
+    offset: Floats,
+    cluster: Codes,
+    ends: tuple[int, int],
+    slots: tuple[int, int],
+    n_clusters: int,
+    score: Floats,
+    shared: Shared,
+    learned: Ints,
+) -> tuple[Floats, Floats]:
+    """Do as `bradley_terry.row_gradients` for votes with covariates `x` and an offset, one row for each vote."""
+    base, m = slots[0], slots[1] - slots[0]
+    theta = np.array([shared.side, *shared.beta])
+    out, information = np.zeros((n_clusters, m + 1 + len(theta))), np.zeros((n_clusters, m))
+    columns = read_only(*rows)
+    _vote_gradients(
+        columns, x, offset, cluster, ends, base, m, score, shared.tie, theta, shared.model, out, information
+    )
+    return out[:, np.concatenate([np.arange(m), m + learned])], information
