@@ -210,8 +210,8 @@ class BradleyTerry(ExplainedLikelihood):
     expert where the intervals are; under uncertainty="bootstrap" too. What both sides share, such as the language of a
     question, has no effect on who wins: it is a category or an instance. A covariate that is constant, that others
     determine, or that the items compared determine is refused or, with a prior of the scores, named in a warning; so is
-    one whose β has no finite estimate (NoFiniteEstimateError): the prior is on the scores and does not hold it. Votes of
-    a pair with equal covariates are one row; a step takes O(Q k²) for Q rows and k covariates, and memory grows with
+    one whose β has no finite estimate (NoFiniteEstimateError): the prior is on the scores and does not hold it. Votes
+    of a pair with equal covariates are one row; a step takes O(Q k²) for Q rows and k covariates, and memory grows with
     Q k. `fit` needs all votes in memory.
 
     `fit` learns what instances share (ν or ξ, the side effect, coefficients of features, the reliability of experts);
