@@ -100,7 +100,7 @@ def test_an_unknown_parameter_or_method_names_those_there_are(files: Path, invok
 
 
 def test_a_kind_the_method_cannot_take_names_methods_that_can(files: Path, invoke: Invoke) -> None:
-    stderr = invoke("aggregate", files / "votes.csv", code=1).stderr
+    stderr = invoke("aggregate", files / "votes.csv", "-m", "rrf", code=1).stderr
     assert stderr.startswith("KindError: RRF works on ")
     assert "copeland" in stderr
 

@@ -8,13 +8,24 @@ import stat
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
-from concordant.cli._options import Columns, ExpertFrom, Format, Memory, Missing, ReadOptions
-from concordant.cli._parsing import check_choice, parse_columns, parse_params, parse_size
-from concordant.errors import DataError, FormatError, KindError, ParameterError, first_of, listing
+from concordant.cli._options import (
+    Columns,
+    Distinct,
+    EqualWeight,
+    ExpertFrom,
+    Format,
+    MaxPerExpert,
+    Memory,
+    Missing,
+    ReadOptions,
+    Where,
+)
+from concordant.cli._parsing import check_choice, parse_cap, parse_columns, parse_params, parse_size
+from concordant.errors import ConcordantError, DataError, FormatError, KindError, ParameterError, first_of, listing
 
 if TYPE_CHECKING:
     from concordant.base.contract import Aggregator
@@ -44,6 +55,10 @@ __all__ = [
     "using_features",
     "votes_of",
 ]
+
+
+# The format of more files than this is that of the first.
+_FEW_FILES = 20
 
 
 def given(session: Session, name: PathLike) -> PathLike:
@@ -138,10 +153,17 @@ class Reading:
     expert_from: ExpertFrom = None
     missing: Missing = None
     read_options: ReadOptions = None
+    where: Where = None
+    distinct: Distinct = None
+    max_per_expert: MaxPerExpert = None
+    equal_weight: EqualWeight = None
     memory: Memory = None
 
     def __post_init__(self) -> None:
         check_choice(self.missing, ("unknown", "below"), "--missing")
+        check_choice(self.equal_weight, ("experts", "pairs"), "--equal-weight")
+        if self.max_per_expert is not None:
+            parse_cap(self.max_per_expert)
 
     def columns_by_role(self) -> dict[str, str | int] | None:
         """Return which column of a table is what, None without --columns."""
@@ -153,7 +175,57 @@ class Reading:
         options = parse_params([*(self.read_options or ()), *declared], "--read")
         if self.expert_from is not None:
             options["expert_from"] = check_choice(self.expert_from, ("tag", "file"), "--expert-from")
+        options |= {name: value for name, value in self._row_options().items() if value is not None}
         return options
+
+    def _row_options(self) -> dict[str, Any]:
+        return {"where": self.where or None, "distinct": self.distinct}
+
+    def keeps_rows_apart(self) -> bool:
+        """Return whether an option of votes needs each vote, so that they cannot be added up while they are read."""
+        asked = {"time", "category", "covariates", "distinct", "both_bad", "collapse"}
+        own = bool(asked & set(self.reader_options())) or bool({"time", "category"} & set(self.columns_by_role() or ()))
+        return own or self.max_per_expert is not None or self.equal_weight is not None
+
+    def format_of(self, session: Session, inputs: list[str]) -> str | None:
+        """Return the format of the input, by the options or the beginning of its files; None if they do not tell."""
+        from concordant.io._files import expand
+        from concordant.io._tables import FILE_TYPES
+        from concordant.io.read import sniff
+        from concordant.io.table_formats import format_of_columns
+
+        columns = self.columns_by_role()
+        known = self.input_format if self.input_format not in (None, *FILE_TYPES) else None
+        known = known or (format_of_columns(columns) if columns else None)
+        if known is not None:
+            return known
+        try:
+            paths = all_given(session, inputs)
+            files = expand(paths)
+            # The first of many files tells.
+            return sniff(paths if len(files) <= _FEW_FILES else files[0])
+        except (ConcordantError, OSError):
+            # Reading says what is wrong.
+            return None
+
+    def needed_by(self, methods: Iterable[Aggregator]) -> dict[str, Any]:
+        """Return options of the reader for the columns of votes that the settings of some methods need."""
+        given, columns = self.reader_options(), self.columns_by_role() or {}
+        needed: dict[str, Any] = {}
+        for method in methods:
+            settings = method.get_params()
+            if settings.get("half_life") is not None and "time" not in given and "time" not in columns:
+                needed["time"] = True
+            names = settings.get("covariates")
+            if (
+                isinstance(names, (list, tuple))
+                and all(isinstance(n, str) for n in names)
+                and "covariates" not in given
+            ):
+                needed["covariates"] = [*needed.get("covariates", ()), *names]
+        if "covariates" in needed:
+            needed["covariates"] = list(dict.fromkeys(needed["covariates"]))
+        return needed
 
     def read(self, session: Session, inputs: list[str], **options: Any) -> Source:
         """Return what the named files hold, in memory."""
@@ -163,7 +235,28 @@ class Reading:
         _let_interrupt()
         with _reading(session, inputs):
             paths = all_given(session, inputs)
-            return Source(paths, read(paths, self.input_format, columns=named, **options), self.input_format)
+            found = Source(paths, read(paths, self.input_format, columns=named, **options), self.input_format)
+        return self._weighed(session, found)
+
+    def _weighed(self, session: Session, source: Source) -> Source:
+        """Return the input with votes of experts capped and weights made equal, as the options say."""
+        asked = {"--max-per-expert": self.max_per_expert, "--equal-weight": self.equal_weight}
+        named = [option for option, value in asked.items() if value is not None]
+        votes = source.dataset.comparisons
+        if not named:
+            return source
+        if votes is None:
+            raise ParameterError(f"{named[0]} is about votes of pairs, and {source.name} holds none.")
+        if self.max_per_expert is not None:
+            most, which = parse_cap(self.max_per_expert)
+            before = votes.n_rows
+            votes = votes.cap_experts(most, keep=cast("Any", which))
+            by_time = "by time" if votes.time is not None else "in the order of the rows"
+            how = "drawn with seed 0" if which == "random" else f"the {which} {by_time}"
+            session.told(f"--max-per-expert: left out {before - votes.n_rows:,} of {before:,} votes; kept are {how}.")
+        if self.equal_weight is not None:
+            votes = votes.equal_weights(cast("Any", self.equal_weight))
+        return replace(source, dataset=source.dataset._replace(comparisons=votes))
 
     def read_or_scan(
         self, session: Session, inputs: list[str], *, checkpoint: str | None = None, always_scan: bool = False
@@ -187,13 +280,15 @@ class Reading:
                 say=session.note,
                 **options,
             )
-        return found if isinstance(found, Blocks) else Source(paths, found, self.input_format)
+        return found if isinstance(found, Blocks) else self._weighed(session, Source(paths, found, self.input_format))
 
 
 @contextmanager
 def _reading(session: Session, inputs: list[str]) -> Iterator[None]:
     """Show progress, and word advice about parameters as options of the reader."""
-    with session.progress(f"reading {first_of(inputs)}", 1), session.reading():
+    from concordant.execution import telling
+
+    with session.progress(f"reading {first_of(inputs)}", 1), session.reading(), telling(session.told):
         yield
 
 

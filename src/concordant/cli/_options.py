@@ -23,13 +23,16 @@ __all__ = [
     "Common",
     "Convention",
     "Debug",
+    "Distinct",
     "Engine",
+    "EqualWeight",
     "ExpertFrom",
     "Features",
     "Format",
     "Inputs",
     "Json",
     "Labels",
+    "MaxPerExpert",
     "Memory",
     "Missing",
     "Params",
@@ -45,6 +48,7 @@ __all__ = [
     "To",
     "ValidationPart",
     "Weights",
+    "Where",
     "Workers",
     "bundled",
 ]
@@ -98,6 +102,37 @@ Missing = Annotated[
         metavar="unknown|below",
         help="How to read items that a list leaves out: unknown, or below all items it holds. Default: below for TREC "
         "runs, else unknown.",
+    ),
+]
+Where = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--where",
+        metavar="CONDITION",
+        help="Votes: keep rows that meet a condition on a column, such as language=English, 'turn>=2' or "
+        "'tstamp>=2024-06-01'; may be repeated, and a row must meet all.",
+    ),
+]
+Distinct = Annotated[
+    str | None,
+    typer.Option(
+        "--distinct",
+        metavar="COLUMN,...",
+        help="Votes: of rows that are equal in these columns keep the first, such as judge,question_id or expert,pair.",
+    ),
+]
+MaxPerExpert = Annotated[
+    str | None,
+    typer.Option(
+        "--max-per-expert",
+        metavar="N[:first|last]",
+        help="Votes: keep at most N of each expert, drawn with a fixed seed, or the first or last by time.",
+    ),
+]
+EqualWeight = Annotated[
+    str | None,
+    typer.Option(
+        "--equal-weight", metavar="experts|pairs", help="Votes: give each expert, or each pair of items, equal weight."
     ),
 ]
 Labels = Annotated[

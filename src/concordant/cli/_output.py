@@ -333,6 +333,11 @@ class Session:
         """Say in one line on standard error, also to those who want no notes, what did not go as asked."""
         tell(visible(text))
 
+    def told(self, text: str) -> None:
+        """Note what was done to the input, such as rows that were left out; with --json it is in the parameters."""
+        self.params.setdefault("notes", []).append(text)
+        self.note(text)
+
     def say(self, text: str = "", *, lines: bool = False) -> None:
         """Print a line of results, or several where line breaks are part of the text and not of an id in it."""
         if not self.json:

@@ -16,6 +16,7 @@ __all__ = [
     "check_choice",
     "check_share",
     "make_method",
+    "parse_cap",
     "parse_columns",
     "parse_params",
     "parse_size",
@@ -145,6 +146,21 @@ def parse_size(text: str, option: str) -> int:
     if found is None:
         raise typer.BadParameter(f"must be a size such as 4GB or 500M. Got {text!r} instead.", param_hint=option)
     return int(float(found[1]) * _UNITS[found[2]])
+
+
+def parse_cap(text: str) -> tuple[int, str]:
+    """Return how many votes of each expert to keep, and which.
+
+    >>> parse_cap("50"), parse_cap("50:first")
+    ((50, 'random'), (50, 'first'))
+    """
+    number, _, which = text.partition(":")
+    if not (number.isascii() and number.isdigit() and 0 < int(number) < 1 << 62) or which not in ("", "first", "last"):
+        raise typer.BadParameter(
+            f"must be a whole number >= 1, such as 50, 50:first or 50:last. Got {text!r} instead.",
+            param_hint="--max-per-expert",
+        )
+    return int(number), which or "random"
 
 
 def check_share(share: float | None) -> None:

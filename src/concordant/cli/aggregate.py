@@ -6,6 +6,7 @@ import math
 import os
 import shlex
 import sys
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -28,6 +29,7 @@ from concordant.cli._parsing import make_method, parse_params, parse_weights
 from concordant.errors import DataError, FormatError, KindError, ParameterError
 
 if TYPE_CHECKING:
+    from concordant.aggregators.leaderboard import Leaderboard
     from concordant.arrays import Floats
     from concordant.base.contract import Aggregator
     from concordant.data.comparisons import Comparisons
@@ -41,6 +43,9 @@ __all__ = ["command", "leaderboard", "leaderboard_rows"]
 # Rows and instances that a leaderboard shows by default.
 _ROWS_OF_ONE, _ROWS_OF_MANY, _SHOWN_OF_MANY = 50, 5, 3
 _RUN_DEPTH = 1000
+# Input for which rrf is not what most people would take first, and what they would.
+_OTHER_VOTES = {"preflib": "ballots there are voting rules", "ratings": "ratings there are methods that use the values"}
+_OTHERS = {"preflib": "schulze", "ratings": "comb-mnz"}
 # Parameters that can be set on a fitted method: what it learned does not depend on them.
 _AT_PREDICTION = ("unknown_experts", "level", "n_bootstrap", "nan")
 
@@ -50,7 +55,12 @@ def command(
     inputs: Inputs,
     method: Annotated[
         str | None,
-        typer.Option("--method", "-m", metavar="M", help="The method; concordant methods lists them.  [default: rrf]"),
+        typer.Option(
+            "--method",
+            "-m",
+            metavar="M",
+            help="The method; concordant methods lists them.  [default: bradley-terry for votes of pairs, else rrf]",
+        ),
     ] = None,
     params: Params = None,
     model: Annotated[
@@ -101,6 +111,15 @@ def command(
             help="Print N rows of each instance; 0 prints all rows of all instances.",
         ),
     ] = None,
+    update: Annotated[
+        str | None,
+        typer.Option(
+            "--update",
+            metavar="STATE",
+            help="Add the votes to a leaderboard kept in this file, which is made if it is not there, and print the "
+            "board of all votes so far.",
+        ),
+    ] = None,
     summary: Annotated[
         bool,
         typer.Option(
@@ -130,12 +149,22 @@ def command(
             "--model, whose summary is of the data it was fitted to" if model is not None else "-o; print both in turn"
         )
         raise typer.BadParameter(f"cannot be given with {other}.", param_hint="--summary")
-    asked = {"inputs": inputs, "method": method or ("rrf" if model is None else None), "model": model, "output": output}
+    asked = {"inputs": inputs, "method": method, "model": model, "output": output}
     asked |= {"features": features} if features else {}
+    if update is not None:
+        asked["update"] = update
+        refused: dict[str, Any] = {"--model": model, "--features": features, "--weights": weights}
+        refused |= {"--checkpoint": checkpoint, "--memory": reading.memory, "--scheduler": workers.scheduler}
+        refused |= {"--summary": summary or None, "--equal-weight": reading.equal_weight}
+        odd = next((option for option, value in refused.items() if value is not None), None)
+        if odd is not None:
+            raise typer.BadParameter(f"cannot be given with {odd}.", param_hint="--update")
     with common.session("aggregate", asked) as session:
         from concordant.execution.blocks import Blocks
 
         check_quoting(quote_formulas, output if to is None else to, experts_out)
+        if method is None and model is None:
+            method = _default_method(session, inputs, reading, update)
         chosen = _method(method or "rrf", settings, model)
         written = _destination(session, output, "--output")
         experts_table = _destination(session, experts_out, "--experts-out")
@@ -148,13 +177,26 @@ def command(
         in_blocks = not needs_all and _goes_in_blocks(chosen, trust, model)
         _check_block_options(in_blocks, reading, checkpoint, workers)
         form = _Form(to, top, tag, break_ties, quote_formulas)
+        if update is not None:
+            arena, board = _updated(session, update, chosen, settings, inputs, reading)
+            if experts_table is not None:
+                _write_experts(session, arena.votes, board, {}, arena.fitted, experts_table, quote_formulas)
+            if written is not None:
+                board = board if instance is None else board[instance]
+                _write(session, board, written, form.named(written), chosen.name)
+            else:
+                shown = rows if top is None else top
+                discounted = arena.method.half_life is not None
+                leaderboard(session, board, arena.votes, chosen=instance, rows=shown, discounted=discounted)
+            return
         with workers.connected() as remote:
             found: Source | Blocks
             collapse = not (needs_experts or remote or checkpoint) and _can_collapse(session, chosen, inputs, reading)
             if in_blocks and not collapse:
                 found = reading.read_or_scan(session, inputs, checkpoint=checkpoint, always_scan=remote)
             else:
-                found = reading.read(session, inputs, **({"collapse": True} if collapse else {}))
+                needed: dict[str, Any] = {"collapse": True} if collapse else reading.needed_by([chosen])
+                found = reading.read(session, inputs, **needed)
             if isinstance(found, Blocks):
                 with found:
                     _write_blocks(session, found, chosen, str(written), form, trust, model is not None, checkpoint)
@@ -175,6 +217,82 @@ def command(
             _summarise(session, chosen, instance)
         else:
             leaderboard(session, consensus, votes, chosen=instance, rows=rows if top is None else top)
+
+
+def _default_method(session: Session, inputs: list[str], reading: Reading, update: str | None) -> str:
+    """Return the method for input of this kind, and say so where people might expect another."""
+    if update is not None:
+        return "bradley-terry"
+    held = reading.format_of(session, inputs)
+    if held == "comparisons":
+        session.note("method: bradley-terry, because the input is votes of pairs; --method names another.")
+        return "bradley-terry"
+    if held in _OTHER_VOTES:
+        session.note(f"method: rrf, the default; for {_OTHER_VOTES[held]}, such as --method {_OTHERS[held]}.")
+    return "rrf"
+
+
+def _updated(
+    session: Session,
+    state: str,
+    method: Aggregator,
+    settings: dict[str, Any],
+    inputs: list[str],
+    reading: Reading,
+) -> tuple[Leaderboard, Consensus]:
+    """Add the votes of the input to the leaderboard in a file, and return it with its board.
+
+    The file is written once the board is known, whole or not at all.
+    """
+    from concordant.aggregators.bradley_terry import BradleyTerry
+    from concordant.aggregators.leaderboard import Leaderboard
+    from concordant.data.comparisons import Comparisons
+    from concordant.io._files import check_unchanged, check_writable
+
+    if not isinstance(method, BradleyTerry):
+        raise KindError(f"--update keeps the counts of a bradley-terry board. Got --method {method.name}.")
+    check_writable(state)
+    known = os.path.exists(state)
+    with check_unchanged(state) if known else nullcontext():
+        arena = Leaderboard.load(state) if known else Leaderboard(method)
+        own = arena.method.get_params()
+        odd = [name for name in settings if method.get_params()[name] != own[name]] if known else []
+        if odd:
+            raise ParameterError(
+                f"{state} was made with {odd[0]}={own[odd[0]]!r}, and keeps its settings. Leave -p {odd[0]} out, or "
+                "name another file and read all votes again."
+            )
+        session.params |= {"method": method.name, "params": own}
+        before = arena.n_votes
+        votes = votes_of(reading.read(session, inputs, **_needed_by_state(arena, reading, known=known)))
+        if not isinstance(votes, Comparisons):
+            raise KindError(f"--update takes votes of pairs. The input holds {type(votes).__name__}.")
+        with session.progress(f"updating {state}", 1):
+            arena.update(votes)
+            board = arena.board()
+    if not known and os.path.exists(state):
+        raise DataError(f"{state}: another process wrote this file meanwhile. Nothing was written; repeat the command.")
+    arena.save(state)
+    session.params |= {"votes_added": arena.n_votes - before, "votes": arena.n_votes}
+    added, total = (format_number(n, 15) for n in (arena.n_votes - before, arena.n_votes))
+    session.note(f"{'updated' if known else 'wrote'} {state}: {added} votes added, {total} in all.")
+    return arena, board
+
+
+def _needed_by_state(arena: Leaderboard, reading: Reading, *, known: bool) -> dict[str, Any]:
+    """Return options of the reader for the columns that a leaderboard keeps, where the user names none."""
+    needed = reading.needed_by([arena.method])
+    columns = arena.votes.columns if known else None
+    if columns is None:
+        return needed
+    given = {**reading.reader_options(), **(reading.columns_by_role() or {})}
+    if columns.category is not None and "category" not in given:
+        needed["category"] = True
+    if len(columns.covariate_names) and "covariates" not in given:
+        needed["covariates"] = columns.covariate_names.tolist()
+    if columns.n_both_bad is not None and "both_bad" not in given:
+        needed["both_bad"] = "apart"
+    return needed
 
 
 def _summarise(session: Session, method: Aggregator, instances: list[str] | None) -> None:
@@ -267,7 +385,7 @@ def _check_block_options(in_blocks: bool, reading: Reading, checkpoint: str | No
 
 def _can_collapse(session: Session, method: Aggregator, inputs: list[str], reading: Reading) -> bool:
     """Return whether to collapse many comparisons to counts while they are read: the answer stays the same."""
-    if not method.counts_suffice(has_experts=False) or "collapse" in reading.reader_options():
+    if not method.counts_suffice(has_experts=False) or reading.keeps_rows_apart() or reading.needed_by([method]):
         return False
     from concordant.learning.streaming import can_collapse
 
@@ -431,6 +549,7 @@ def leaderboard(
     *,
     chosen: list[str] | None = None,
     rows: int | None = None,
+    discounted: bool = False,
 ) -> None:
     """Print the consensus: rank, item, score, interval if there is one, and n, the number of experts of the item.
 
@@ -446,6 +565,8 @@ def leaderboard(
         The instances to print; without it all, or the first few when printed for people.
     rows : int, optional
         How many rows of each; 0 for all.
+    discounted : bool
+        Whether comparisons count by their age in `votes`.
     """
     from concordant.data.features import Features
     from concordant.data.index import instance_index
@@ -470,9 +591,8 @@ def leaderboard(
             session.say(f"… {len(records) - depth:,} more")
         if code != shown[-1]:
             session.say()
-    counted = "n: " + (
-        "comparisons the item took part in." if not hasattr(votes, "list_expert") else "experts who ranked the item."
-    )
+    taken = "comparisons the item took part in" + ", by what they weigh today" * discounted
+    counted = f"n: {'experts who ranked the item' if hasattr(votes, 'list_expert') else taken}."
     hidden = (
         f" {left_out:,} more instances: --instance ID shows one, --rows 0 all, -o FILE writes all." if left_out else ""
     )

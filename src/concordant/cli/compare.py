@@ -72,7 +72,8 @@ def command(
             "-m",
             metavar="M,...",
             help="Methods, such as rrf,crf,'rrf(k=10)'; or a group: heuristics, all. Default: TREC runs are compared "
-            f"themselves; for other input {_DEFAULT_METHODS}; for features {_DEFAULT_RANKERS}.",
+            f"themselves; for other input {_DEFAULT_METHODS}; for features {_DEFAULT_RANKERS}; for votes without "
+            "labels bradley-terry,elo.",
         ),
     ] = None,
     features: Features = None,
@@ -81,7 +82,8 @@ def command(
         typer.Option(
             "--metrics",
             metavar="M,...",
-            help=f"Metrics, such as ndcg@10,map. Default: {_OTHER_METRICS}; for letor {_DEFAULT_METRICS['letor']}.",
+            help=f"Metrics, such as ndcg@10,map. Default: {_OTHER_METRICS}; for letor {_DEFAULT_METRICS['letor']}; for "
+            "votes without labels log-loss, decided-log-loss and accuracy.",
         ),
     ] = None,
     baseline: Annotated[
@@ -103,6 +105,15 @@ def command(
             metavar="N|given|none",
             help="Cross-validation with N folds, the folds of the input, or no folds. Default: the folds of the input, "
             "else 5 if a method learns from labels.",
+        ),
+    ] = None,
+    split_by: Annotated[
+        str | None,
+        typer.Option(
+            "--split-by",
+            metavar="random|expert|time",
+            help="Votes without labels: which are held out together and predicted; time predicts each stretch from all "
+            "votes before it. Default: random.",
         ),
     ] = None,
     seeds: Annotated[
@@ -133,7 +144,7 @@ def command(
 ) -> None:
     """Compare runs, or methods that fuse them, on labelled data, with significance tests.
 
-    A LETOR folder has its own labels and folds.
+    A LETOR folder has its own labels and folds. Models of votes are compared by votes that were held out.
     """
     check_choice(convention, CONVENTIONS, "--convention")
     _check_folds(folds)
@@ -160,9 +171,29 @@ def command(
         "validation_part": validation_part,
     }
     asked |= {"features": features} if features else {}
+    check_choice(split_by, ("random", "expert", "time"), "--split-by")
     with common.session("compare", asked) as session:
         from concordant.metrics.ranking import parse_metrics
 
+        if labels is None and reading.format_of(session, inputs) == "comparisons":
+            refused = {"--features": features, "--experts": experts, "--convention": convention, "--rel": rel}
+            refused |= {"--validation-part": validation_part, "--all-pairs": all_pairs, "--details": details}
+            refused |= {"--seeds": seeds != 1, "--percent": percent, "--latex": latex, "--markdown": markdown}
+            odd = next((option for option, value in refused.items() if value), None)
+            if odd is not None:
+                raise ParameterError(
+                    f"{odd} is about labels, and votes without labels are compared by the votes that a model predicts. "
+                    "Leave it out, or name labels of the items: --labels."
+                )
+            from concordant.cli._held_out_votes import VoteTask, compare_models_of_votes
+
+            wanted = None if specs is None or methods in _GROUPS else [_create(spec) for spec in specs]
+            vote_task = VoteTask(metrics, folds, split_by or "random", baseline, sort, trust)
+            whole = methods if methods in _GROUPS else None
+            compare_models_of_votes(session, reading, inputs, whole, wanted, vote_task)
+            return
+        if split_by is not None:
+            raise ParameterError("--split-by is about votes of pairs without labels; leave it out.")
         group = methods in _GROUPS
         chosen = _group(str(methods)) if group else [_create(spec) for spec in specs or ()]
         names = None if metrics is None else [str(m) for m in parse_metrics(metrics)]

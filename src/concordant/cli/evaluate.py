@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["command", "sorting_metric"]
 
 
-@bundled("missing")
+@bundled("missing", "where", "distinct", "max_per_expert", "equal_weight")
 def command(
     inputs: Inputs,
     labels: Labels = None,
