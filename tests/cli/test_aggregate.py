@@ -521,3 +521,42 @@ def test_summary_prints_what_the_library_prints(files: Path, invoke: Invoke) -> 
     assert "cannot be given with -o" in invoke(*asked, "-o", files / "out.csv", code=2).stderr
     two = invoke("aggregate", files / "runs", "-m", "plackett-luce", "--summary", "-i", "q1", "-i", "q2").stdout
     assert [two.count(f"items of instance '{q}'") for q in ("q1", "q2", "q3")] == [1, 1, 0]
+
+
+def test_a_board_on_the_elo_scale(files: Path, tmp_path: Path, invoke: Invoke) -> None:
+    asked = ("aggregate", files / "votes.csv", "-m", "bradley-terry", "--scale", "elo")
+    shown = invoke(*asked, "--anchor", "z", "--tiers")
+    board = cc.BradleyTerry().fit_predict(cc.read_comparisons(files / "votes.csv")).scaled("elo", anchor="z")
+    head, first, *_ = shown.stdout.splitlines()
+    assert head.split() == ["rank", "item", "Elo", "95%", "interval", "ranks", "tier", "n"]
+    assert first.split()[:4] == ["1", "x", f"{board.score[0]:.0f}", f"±{board.upper[0] - board.score[0]:.0f}"]
+    assert "Elo scale: item 'z' is at 1000." in shown.stderr
+    row = json.loads(invoke(*asked, "--anchor", "z", "--anchor-at", 1200, "--json").stdout)["results"][0]
+    assert (row["score"], row["scale"]) == (pytest.approx(board.score[0] + 200), "elo")
+    assert row["gauge"] == "item 'z' is at 1200"
+    out, run = tmp_path / "board.csv", tmp_path / "board.trec"
+    invoke(*asked, "--anchor", "x", "--anchor", "y", "-o", out)
+    back = read_consensus(out)
+    assert back.scale == "elo"
+    later = json.loads(invoke(*asked, "--reference", out, "--json").stdout)["results"]
+    assert [r["score"] for r in later] == pytest.approx(back.score.tolist())
+    invoke(*asked, "--anchor", "x", "-o", run)
+    assert "bradley-terry-elo" in run.read_text()
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "said"),
+    [
+        (["--scale", "elo"], 2, "--anchor ITEM"),
+        (["--anchor", "x"], 2, "goes with --scale elo"),
+        (["--scale", "points", "--anchor", "x"], 2, "elo"),
+        (["--scale", "elo", "--anchor", "x", "--reference", "f.csv"], 2, "both fix the origin"),
+        (["--scale", "elo", "--anchor", "nobody"], 1, "no item"),
+        (["--scale", "elo", "--anchor", "x", "-m", "copeland"], 1, "not known to be log odds"),
+        (["--tiers", "-m", "copeland"], 1, "no standard errors"),
+    ],
+)
+def test_scales_that_cannot_be(files: Path, invoke: Invoke, options: list[str], code: int, said: str) -> None:
+    method = [] if "-m" in options else ["-m", "bradley-terry"]
+    result = invoke("aggregate", files / "votes.csv", *method, *options, code=code)
+    assert said in " ".join(result.stderr.split())

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from tests.cli.conftest import Invoke
 
+from concordant.data.sample import path as sample_path
+
 pytest.importorskip("jinja2")
 
 
@@ -43,6 +45,17 @@ def test_votes(invoke: Invoke, files: Path) -> None:
     assert "bradley-terry" in page
     assert "Against the labels" not in page
     assert "Consensus report: votes.csv" in page
+
+
+def test_a_leaderboard_on_the_elo_scale(invoke: Invoke, tmp_path: Path) -> None:
+    target, votes = tmp_path / "r.html", sample_path() / "votes.csv"
+    scale = ("--scale", "elo", "--anchor", "ember-m", "--tiers", "--methods", "bradley-terry")
+    invoke("report", votes, "-o", target, *scale, "--quiet")
+    page = target.read_text(encoding="utf-8")
+    assert "Elo and its interval" in page
+    assert "item &#39;ember-m&#39; is at 1000" in page
+    assert "tier" in page.partition("Elo and its interval")[2].partition("<tbody>")[0]
+    assert "±" in page
 
 
 def test_a_letor_folder_brings_labels_and_folds(invoke: Invoke, files: Path) -> None:

@@ -1038,7 +1038,7 @@ class BradleyTerry(ExplainedLikelihood):
         known = [None if isinstance(c, str) else c for c in covariances or ()]
         score, known = relative_to_anchor(slots, score, known, anchors)
         if covariances is None or method is None:
-            return Consensus.from_codes(slots, score, gauge=gauge)
+            return Consensus.from_codes(slots, score, gauge=gauge, scale=self._scale)
         return with_intervals(
             slots,
             score,
@@ -1048,8 +1048,14 @@ class BradleyTerry(ExplainedLikelihood):
             gauge=gauge,
             method=method,
             known=compared,
+            scale=self._scale,
             warn=self._warn,
         )
+
+    @property
+    def _scale(self) -> str | None:
+        """The scale of the scores, where they have one: other transforms count no outcomes."""
+        return "log-odds" if self.transform == "binary" else None
 
 
 def _items(outcomes: PairwiseOutcomes) -> str:

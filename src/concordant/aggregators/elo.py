@@ -17,6 +17,9 @@ from concordant.data.consensus import Consensus
 
 __all__ = ["Elo"]
 
+# The scale on which everybody's Elo ratings are.
+_USUAL_SCALE = 400.0
+
 
 @register_method
 class Elo(ModelPredictions):
@@ -84,6 +87,13 @@ class Elo(ModelPredictions):
         rows, left, right, points, n = read_only(rows, votes.left, votes.right, points, votes.outcomes)
         update_ratings(rows, left, right, points, n, float(self.k), float(self.scale), rating)
         return rating
+
+    def _consensus(self, preferences: Votes, known: Any = None) -> Consensus:
+        board = super()._consensus(preferences, known)
+        if self.scale != _USUAL_SCALE:
+            return board
+        gauge = f"the mean of all ratings is {self.initial:g}"
+        return Consensus.from_codes(board.slots, board.score, board.rank, board.order(), gauge=gauge, scale="elo")
 
     def _pair_law(self, board: Consensus, a: Ints, b: Ints, side: Floats, expert: Any) -> PairLaw:
         from scipy.special import expit

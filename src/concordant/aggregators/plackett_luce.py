@@ -412,7 +412,7 @@ class PlackettLuce(ExplainedLikelihood):
         score, spreads = relative_to_anchor(slots, score, covariances, anchors)
         gauge = gauge_of(self.anchor)
         if how is None:
-            return Consensus.from_codes(slots, score, gauge=gauge)
+            return Consensus.from_codes(slots, score, gauge=gauge, scale="log-odds")
         return with_intervals(
             slots,
             score,
@@ -422,6 +422,7 @@ class PlackettLuce(ExplainedLikelihood):
             gauge=gauge,
             method=self._interval_method(how),
             known=known,
+            scale="log-odds",
             warn=self._warn,
         )
 

@@ -7,11 +7,12 @@ import os
 import shlex
 import sys
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from concordant.cli._board_scale import BoardScale
 from concordant.cli._inputs import (
     Reading,
     Source,
@@ -128,6 +129,7 @@ def command(
         ),
     ] = False,
     *,
+    scaling: BoardScale,
     reading: Reading,
     checkpoint: Annotated[
         str | None,
@@ -142,6 +144,7 @@ def command(
 ) -> None:
     """Compute a consensus: print it as a leaderboard, or write it with -o."""
     settings, trust = parse_params(params), parse_weights(weights)
+    scaling.check()
     if model is not None:
         _check_model_usage(method, settings)
     if summary and (output is not None or model is not None):
@@ -151,6 +154,7 @@ def command(
         raise typer.BadParameter(f"cannot be given with {other}.", param_hint="--summary")
     asked = {"inputs": inputs, "method": method, "model": model, "output": output}
     asked |= {"features": features} if features else {}
+    asked |= {n: v for n, v in asdict(scaling).items() if v}
     if update is not None:
         asked["update"] = update
         refused: dict[str, Any] = {"--model": model, "--features": features, "--weights": weights}
@@ -174,6 +178,7 @@ def command(
         session.params |= {"method": chosen.name, "params": chosen.get_params(), "weights": trust}
         needs_experts = bool(trust) or experts_table is not None or features is not None
         needs_all = written is None or experts_table is not None or features is not None or instance is not None
+        needs_all = needs_all or scaling.asked
         in_blocks = not needs_all and _goes_in_blocks(chosen, trust, model)
         _check_block_options(in_blocks, reading, checkpoint, workers)
         form = _Form(to, top, tag, break_ties, quote_formulas)
@@ -181,6 +186,7 @@ def command(
             arena, board = _updated(session, update, chosen, settings, inputs, reading)
             if experts_table is not None:
                 _write_experts(session, arena.votes, board, {}, arena.fitted, experts_table, quote_formulas)
+            board = scaling.applied(board)
             if written is not None:
                 board = board if instance is None else board[instance]
                 _write(session, board, written, form.named(written), chosen.name)
@@ -210,6 +216,7 @@ def command(
         session.params |= {"missing": note_missing(session, [(chosen.name, chosen)], weighed).get(chosen.name)}
         if experts_table is not None:
             _write_experts(session, weighed, consensus, trust, chosen, experts_table, quote_formulas)
+        consensus = scaling.applied(consensus)
         if written is not None:
             consensus = consensus if instance is None else consensus[instance]
             _write(session, consensus, written, form.named(written, found), chosen.name)
@@ -477,7 +484,7 @@ def _method(name: str, params: dict[str, Any], model: str | None) -> Aggregator:
 def _write(session: Session, consensus: Consensus, output: str, form: _Form, method: str) -> None:
     from concordant.io.write import write
 
-    options = form.options(method)
+    options = form.options(f"{method}-elo" if consensus.scale == "elo" else method)
     if form.to == "trec":
         options["top"] = form.top or _RUN_DEPTH
     elif form.top is not None:
@@ -597,6 +604,7 @@ def leaderboard(
         f" {left_out:,} more instances: --instance ID shows one, --rows 0 all, -o FILE writes all." if left_out else ""
     )
     made = f" Intervals: {consensus.interval_method}." if consensus.interval_method else ""
+    made += f" Elo scale: {consensus.gauge}." if consensus.scale == "elo" and consensus.gauge else ""
     said = f"{'' if n_of is None else counted}{made}{hidden}".strip()
     if said:
         session.note(said)
@@ -610,11 +618,13 @@ def _records(consensus: Consensus, n_of: Floats | None, code: int) -> list[dict[
     order = consensus.order()[a:b]
     optional = {name: column for name in OPTIONAL_COLUMNS if (column := getattr(consensus, name)) is not None}
     instance, items = consensus.instances[code], consensus.items.take(order).tolist()
+    scale = {"scale": "elo", "gauge": consensus.gauge} if consensus.scale == "elo" else {}
     return [
         {"instance": instance, "rank": int(consensus.rank[slot]), "item": item, "score": float(consensus.score[slot])}
         # Where nothing is known, null says so in JSON, which has no word for NaN.
         | {name: None if math.isnan(column[slot]) else float(column[slot]) for name, column in optional.items()}
         | ({} if n_of is None else {"n": float(n_of[slot])})
+        | scale
         for slot, item in zip(order.tolist(), items, strict=True)
     ]
 
@@ -626,12 +636,14 @@ def leaderboard_rows(consensus: Consensus, n_of: Floats, code: int, *, depth: in
 
 def _table(records: list[dict[str, Any]], title: str, level: float | None) -> Table:
     bounds = [r[name] for r in records for name in ("score", "lower", "upper") if r.get(name) is not None]
-    places = _places(bounds)
-    columns = ["rank", "item", "score"]
-    intervals, ranks, counts = (bool(records) and name in records[0] for name in ("lower", "rank_lower", "n"))
+    elo = bool(records) and records[0].get("scale") == "elo"
+    places = 0 if elo else _places(bounds)
+    columns = ["rank", "item", "Elo" if elo else "score"]
+    names = ("lower", "rank_lower", "tier", "n")
+    intervals, ranks, tiers, counts = (bool(records) and name in records[0] for name in names)
     if intervals:
         columns.append(f"{level:.0%} interval" if level is not None else "interval")
-    columns += ["ranks"] * ranks
+    columns += ["ranks"] * ranks + ["tier"] * tiers
     tests = [name for name in ("p_value", "q_value") if records and name in records[0]]
     columns += [name.replace("_", "-") for name in tests] + ["n"] * counts
     rows = []
@@ -639,10 +651,13 @@ def _table(records: list[dict[str, Any]], title: str, level: float | None) -> Ta
         row = [str(r["rank"]), r["item"], f"{r['score']:.{places}f}"]
         if intervals:
             told = r["lower"] is not None and r["upper"] is not None
-            row.append(f"[{r['lower']:.{places}f}, {r['upper']:.{places}f}]" if told else "unknown")
+            bounds_of = f"±{(r['upper'] - r['lower']) / 2:.0f}" if elo and told else ""
+            row.append(bounds_of or (f"[{r['lower']:.{places}f}, {r['upper']:.{places}f}]" if told else "unknown"))
         if ranks:
             first, last = format_number(r["rank_lower"]), format_number(r["rank_upper"])
             row.append(first if first == last else f"{first} to {last}")
+        if tiers:
+            row.append("unknown" if r["tier"] is None else format_number(r["tier"]))
         row += ["unknown" if r[name] is None else f"{r[name]:.2g}" for name in tests]
         if counts:
             row.append(format_number(r["n"]))

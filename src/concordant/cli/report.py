@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from concordant.cli._board_scale import BoardScale
 from concordant.cli._inputs import Reading, given, note_missing, read_labels_of, votes_of
 from concordant.cli._options import CONVENTIONS, Common, Convention, Labels, Weights, bundled
 from concordant.cli._output import Session
@@ -65,6 +66,7 @@ def command(
     convention: Convention = None,
     weights: Weights = None,
     *,
+    board: BoardScale,
     reading: Reading,
     common: Common,
 ) -> None:
@@ -76,6 +78,7 @@ def command(
         raise typer.BadParameter("brings its own data; leave the input out.", param_hint="--demo")
     if name_columns and names is None:
         raise typer.BadParameter("goes with --names, whose columns it names.", param_hint="--name-columns")
+    board.check()
     specs = None if methods is None else parse_methods(methods)
     trust = parse_weights(weights)
     asked = {"inputs": inputs or [], "labels": labels, "methods": methods, "output": output, "weights": trust}
@@ -112,6 +115,7 @@ def command(
                 convention=convention or source.convention,
                 folds=_folds(source, labels, trust),
                 names=called,
+                rescale=board.applied if board.asked else None,
                 progress=bar.update,
             )
             bar.update("writing")

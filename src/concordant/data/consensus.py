@@ -36,7 +36,15 @@ if TYPE_CHECKING:
 
     from concordant.data.hits import Hits
 
-__all__ = ["OPTIONAL_COLUMNS", "TIE_TOLERANCE", "Consensus", "Difference", "rank_scores"]
+__all__ = [
+    "OPTIONAL_COLUMNS",
+    "TEXT_COLUMNS",
+    "TIE_TOLERANCE",
+    "Consensus",
+    "Difference",
+    "joint_half_width",
+    "rank_scores",
+]
 
 TIE_TOLERANCE = 1e-12
 
@@ -45,7 +53,9 @@ _DRAWS = 40_000
 # How many rows the view in a notebook shows.
 _SHOWN = 20
 # Columns beside score and rank that a consensus may have.
-OPTIONAL_COLUMNS = ("stderr", "lower", "upper", "rank_lower", "rank_upper", "p_value", "q_value")
+OPTIONAL_COLUMNS = ("stderr", "lower", "upper", "rank_lower", "rank_upper", "p_value", "q_value", "tier")
+# Columns of text, the same in every row, of a consensus on another scale than its method's.
+TEXT_COLUMNS = ("scale", "gauge")
 
 
 def _drops(by_score: Floats) -> Floats:
@@ -108,7 +118,7 @@ def _check_count(value: Any, name: str, owner: str) -> None:
         raise ParameterError.invalid(name, owner, "a whole number >= 1", value)
 
 
-def _joint_half_width(variance_a: Any, variance_b: Any, half_width_a: Any, half_width_b: Any) -> Any:
+def joint_half_width(variance_a: Any, variance_b: Any, half_width_a: Any, half_width_b: Any) -> Any:
     """Return the half-width of the interval of a difference, in standard errors, from those of its two items."""
     whole = variance_a + variance_b
     share = np.divide(variance_a, whole, out=np.full(np.shape(whole), 0.5), where=np.asarray(whole) > 0)
@@ -139,8 +149,12 @@ class Consensus(Container):
         Standard error and interval of the score, interval of the rank.
     p_value, q_value : sequences of float, optional
         The probability of ranking this high by chance, and its false discovery rate among the items of the instance.
+    tier : sequence of float, optional
+        The tier of the item (`with_tiers`).
     level, gauge, interval_method : optional
         The level of the intervals, what fixes the origin and scale of the scores, and how the intervals were made.
+    scale : {"log-odds", "elo"}, optional
+        The scale of the scores; None where it is neither.
 
     Attributes
     ----------
@@ -163,9 +177,11 @@ class Consensus(Container):
     rank_upper: Floats | None
     p_value: Floats | None
     q_value: Floats | None
+    tier: Floats | None
     level: float | None
     gauge: str | None
     interval_method: str | None
+    scale: str | None
     covariance: tuple[Floats | None, ...] | None
 
     def __init__(
@@ -182,14 +198,16 @@ class Consensus(Container):
         rank_upper: Any = None,
         p_value: Any = None,
         q_value: Any = None,
+        tier: Any = None,
         level: float | None = None,
         gauge: str | None = None,
         interval_method: str | None = None,
+        scale: str | None = None,
     ) -> None:
         slots, rows = unique_slots(instance, item, "scores")
         n = len(rows)
         given = dict(
-            zip(OPTIONAL_COLUMNS, (stderr, lower, upper, rank_lower, rank_upper, p_value, q_value), strict=True)
+            zip(OPTIONAL_COLUMNS, (stderr, lower, upper, rank_lower, rank_upper, p_value, q_value, tier), strict=True)
         )
         columns = {k: None if v is None else as_values(v, k, n, missing=True)[rows] for k, v in given.items()}
         ranks = None
@@ -200,7 +218,7 @@ class Consensus(Container):
                 row = int(np.argmin(whole))
                 raise DataError(f"the rank in row {row} must be a whole number >= 1. Got {values[row]:g} instead.")
             ranks = values[rows].astype(np.int32)
-        self._set(slots, as_values(score, "score", n)[rows], ranks, level, gauge, interval_method, columns)
+        self._set(slots, as_values(score, "score", n)[rows], ranks, level, gauge, interval_method, columns, scale=scale)
 
     @classmethod
     def from_codes(
@@ -213,6 +231,7 @@ class Consensus(Container):
         level: float | None = None,
         gauge: str | None = None,
         interval_method: str | None = None,
+        scale: str | None = None,
         covariance: tuple[Floats | None, ...] | None = None,
         **columns: Floats | None,
     ) -> Self:
@@ -220,7 +239,7 @@ class Consensus(Container):
         out = cls.__new__(cls)
         if order is not None:
             out.__dict__["_order"] = freeze(order)
-        out._set(slots, score, rank, level, gauge, interval_method, columns, covariance)
+        out._set(slots, score, rank, level, gauge, interval_method, columns, covariance, scale)
         return out
 
     def _set(
@@ -233,6 +252,7 @@ class Consensus(Container):
         interval_method: str | None,
         columns: dict[str, Floats | None],
         covariance: tuple[Floats | None, ...] | None = None,
+        scale: str | None = None,
     ) -> None:
         if not np.isfinite(score).all():
             q, i = slots.where(int(np.flatnonzero(~np.isfinite(score))[0]))
@@ -248,6 +268,7 @@ class Consensus(Container):
             level=level,
             gauge=gauge,
             interval_method=interval_method,
+            scale=scale,
             covariance=None if covariance is None else tuple(readonly(c) for c in covariance),
             **{name: readonly(columns.get(name)) for name in OPTIONAL_COLUMNS},
         )
@@ -315,16 +336,20 @@ class Consensus(Container):
 
     def _pick(self, slots: Slots, old: Ints) -> Self:
         columns = {n: None if self.__dict__[n] is None else self.__dict__[n][old] for n in OPTIONAL_COLUMNS}
-        return self.from_codes(
+        out = self.from_codes(
             slots,
             self.score[old],
             self.rank[old],
             level=self.level,
             gauge=self.gauge,
             interval_method=self.interval_method,
+            scale=self.scale,
             covariance=self._pick_covariance(slots, old),
             **columns,
         )
+        if self._own_scale is not self:
+            out.__dict__["_unscaled"] = self._own_scale._pick(slots, old)
+        return out
 
     def _pick_covariance(self, slots: Slots, old: Ints) -> tuple[Floats | None, ...] | None:
         if self.covariance is None:
@@ -374,7 +399,13 @@ class Consensus(Container):
         >>> gap.value, gap.stderr, round(gap.lower, 2), round(gap.upper, 2)
         (1.0, 1.0, -0.96, 2.96)
         """
-        value, spread, half_width = self._difference(a, b, instance)
+        own = self._own_scale
+        value, spread, half_width = own._difference(a, b, instance)
+        if own is not self:
+            from concordant.data.score_scale import SCALES
+
+            factor = SCALES[str(self.scale)][0] / SCALES[str(own.scale)][0]
+            value, spread = value * factor, spread * factor
         return Difference(value, spread, value - half_width * spread, value + half_width * spread)
 
     def covariance_frame(self, instance: Any = None) -> pl.DataFrame:
@@ -399,7 +430,7 @@ class Consensus(Container):
         own = slice(int(self.slots.offsets[n]), int(self.slots.offsets[n + 1]))
         return labelled_table(self.items[own].tolist(), table)
 
-    def _half_widths(self, slots: Any) -> Floats:
+    def half_widths(self, slots: Any) -> Floats:
         """Return the half-widths of the intervals of these slots, in standard errors.
 
         They are larger than those of the normal distribution if the method widens intervals for few experts.
@@ -414,6 +445,99 @@ class Consensus(Container):
         from statistics import NormalDist
 
         return NormalDist().inv_cdf(0.5 + (0.95 if self.level is None else self.level) / 2)
+
+    def scaled(self, scale: str = "elo", *, anchor: Any = None, anchor_at: float | None = None) -> Self:
+        """Return the board on another scale, with scores, errors and intervals relative to an anchor.
+
+        On the Elo scale a difference of 400 points means odds of 10 to 1: it is the log odds times 400 / ln 10. Ranks,
+        ranges of ranks, tiers and probabilities stay as they are. The anchor keeps its place when items join.
+
+        Parameters
+        ----------
+        scale : {"elo", "log-odds"}
+            The scale of the scores.
+        anchor : item, sequence of items, or Consensus
+            What is at `anchor_at`: an item; the mean of several items; or the mean over the items of an earlier board.
+            An earlier board on the same scale keeps its own mean. There is no default: the mean over all items moves
+            when items join.
+        anchor_at : float, optional
+            1000 on the Elo scale, 0 for log odds.
+
+        Notes
+        -----
+        The interval of a score is that of its difference from the anchor; an anchor has an error of 0. Scores are taken
+        as independent if their covariance is not known, as after reading from a file.
+
+        Examples
+        --------
+        >>> import concordant as cc
+        >>> votes = cc.Comparisons("arena", None, ["a", "a", "b"], ["b", "c", "c"], [70, 80, 60], [20, 10, 30])
+        >>> board = cc.BradleyTerry().fit_predict(votes).scaled("elo", anchor="b")
+        >>> board.score.round().tolist(), board.stderr.round().tolist(), board.gauge
+        ([1224.0, 1000.0, 875.0], [37.0, 0.0, 34.0], "item 'b' is at 1000")
+        """
+        from concordant.data.score_scale import SCALES, find_origins, regauged
+
+        own = self._own_scale
+        origins, gauge = find_origins(self, scale, anchor, anchor_at)
+        changed = regauged(own, SCALES[scale][0] / SCALES[str(own.scale)][0], origins)
+        columns = {n: self.__dict__[n] for n in OPTIONAL_COLUMNS} | changed
+        out = self.from_codes(
+            self.slots,
+            columns.pop("score"),
+            self.rank,
+            self.order(),
+            level=self.level,
+            gauge=gauge,
+            interval_method=self.interval_method,
+            scale=scale,
+            **columns,
+        )
+        out.__dict__["_unscaled"] = own
+        return out
+
+    @property
+    def _own_scale(self) -> Self:
+        """The board as its method gave it, so that differences do not depend on the scale to the last bit."""
+        own: Self = self.__dict__.get("_unscaled", self)
+        return own
+
+    def with_tiers(self, level: float | None = None, *, strict: bool = False) -> Self:
+        """Return the board with the column `tier`: the data cannot tell the items of a tier from its first, 1 the best.
+
+        A tier ends where every item below is surely worse than the first item of the tier: with probability `level` (by
+        default that of the intervals) the first item of every tier is truly better than all items of later tiers.
+        Items at the border of two tiers may still be in the wrong order. With `strict` a tier ends only where every
+        item above is surely better than every item below: then, with probability `level`, no item is truly better than
+        one of a better tier, and tiers are few and large.
+
+        An item without a standard error, or with one above the standard deviation of the scores, has no tier (NaN).
+
+        Examples
+        --------
+        >>> c = Consensus(["q"] * 4, list("abcd"), [3.0, 2.4, 1.8, 0.0], stderr=[0.2, 0.2, 0.2, 0.2])
+        >>> c.with_tiers().tier.tolist(), c.with_tiers(strict=True).tier.tolist()
+        ([1.0, 1.0, 2.0, 3.0], [1.0, 1.0, 1.0, 2.0])
+        """
+        from concordant.data.score_scale import covariance_of
+        from concordant.data.tiers import find_tiers
+
+        level = (0.95 if self.level is None else self.level) if level is None else level
+        if not isinstance(level, (int, float)) or not 0 < level < 1:
+            raise ParameterError.invalid("level", "with_tiers", "a number between 0 and 1", level)
+        if not isinstance(strict, bool):
+            raise ParameterError.invalid("strict", "with_tiers", "True or False", strict)
+        own_scale = self._own_scale
+        own_scale._require_stderr()
+        tier = np.full(self.n_slots, np.nan)
+        for n, (first, end) in enumerate(pairwise(self.slots.offsets.tolist())):
+            own = np.arange(first, end)
+            wide = own_scale.half_widths(own) / self._normal_half_width()
+            order, table = self.order()[first:end] - first, covariance_of(own_scale, n)
+            tier[own] = find_tiers(order, own_scale.score[own], table, wide, float(level), strict=strict)
+        out = self._pick(self.slots, np.arange(self.n_slots))
+        out.__dict__["tier"] = readonly(tier)
+        return out
 
     def probability_better(self, a: Any, b: Any, instance: Any = None) -> float:
         """Return the posterior probability that item `a` is truly better than item `b`, from the standard errors.
@@ -430,7 +554,7 @@ class Consensus(Container):
         >>> round(c.probability_better("a", "b"), 4)
         0.8413
         """
-        gap, spread, half_width = self._difference(a, b, instance)
+        gap, spread, half_width = self._own_scale._difference(a, b, instance)
         if spread == 0:
             return 0.5 if gap == 0 else float(gap > 0)
         return 0.5 * (1.0 + math.erf(gap / (spread * half_width / self._normal_half_width()) / math.sqrt(2.0)))
@@ -448,14 +572,16 @@ class Consensus(Container):
         """
         from scipy.special import ndtr
 
+        if self._own_scale is not self:
+            return self._own_scale.probabilities_better(instance)
         stderr = self._require_stderr()
         n = self._instance(instance)
         own = slice(int(self.slots.offsets[n]), int(self.slots.offsets[n + 1]))
         table = None if self.covariance is None else self.covariance[n]
-        wide = self._half_widths(np.arange(own.start, own.stop)) / self._normal_half_width()
+        wide = self.half_widths(np.arange(own.start, own.stop)) / self._normal_half_width()
         variance = stderr[own] ** 2
         spread = variance[:, None] + variance[None, :] - (0.0 if table is None else 2 * table)
-        spread = spread * _joint_half_width(variance[:, None], variance[None, :], wide[:, None], wide[None, :]) ** 2
+        spread = spread * joint_half_width(variance[:, None], variance[None, :], wide[:, None], wide[None, :]) ** 2
         gap = self.score[own][:, None] - self.score[own][None, :]
         with np.errstate(divide="ignore", invalid="ignore"):
             out = np.asarray(ndtr(gap / np.sqrt(np.maximum(spread, 0.0))), dtype=np.float64)
@@ -479,6 +605,8 @@ class Consensus(Container):
         ([0.76, 0.24, 0.0], [1.0, 0.98, 0.02])
         """
         _check_count(k, "k", "probabilities_best")
+        if self._own_scale is not self:
+            return self._own_scale.probabilities_best(k, instance)
         stderr = self._require_stderr()
         n = self._instance(instance)
         own = np.arange(int(self.slots.offsets[n]), int(self.slots.offsets[n + 1]))
@@ -491,7 +619,7 @@ class Consensus(Container):
         if m <= k:
             out[known] = 1.0
             return out
-        wide = self._half_widths(own[known]) / self._normal_half_width()
+        wide = self.half_widths(own[known]) / self._normal_half_width()
         root: Floats = np.sqrt(variance[known])[:, None]
         if table is not None:
             # The covariance of scores with a fixed mean is singular: no Cholesky factor.
@@ -522,8 +650,8 @@ class Consensus(Container):
         """Return the difference of two scores, its standard error, and the half-width of its interval in those."""
         stderr = self._require_stderr()
         slot_a, slot_b = self._slot(a, instance), self._slot(b, instance)
-        own = self._half_widths(np.array([slot_a, slot_b]))
-        half_width = _joint_half_width(stderr[slot_a] ** 2, stderr[slot_b] ** 2, *own)
+        own = self.half_widths(np.array([slot_a, slot_b]))
+        half_width = joint_half_width(stderr[slot_a] ** 2, stderr[slot_b] ** 2, *own)
         variance = float(stderr[slot_a] ** 2 + stderr[slot_b] ** 2)
         n = int(self.slots.instance[slot_a])
         table = None if self.covariance is None else self.covariance[n]
@@ -560,6 +688,8 @@ class Consensus(Container):
         parts = [counted(self.n_instances, "instance"), counted(self.n_slots, "item")]
         if self.lower is not None:
             parts.append(f"{self.level:.0%} intervals" if self.level is not None else "intervals")
+        if self.scale == "elo":
+            parts.append(f"Elo scale: {self.gauge}" if self.gauge else "Elo scale")
         lines = [", ".join(parts)]
         if len(self) and self.n_slots:
             best = self.ranking(self.instances[0])[:4]
@@ -574,7 +704,7 @@ class Consensus(Container):
                 self.instances[int(self.slots.instance[slot])],
                 int(self.rank[slot]),
                 self.items[slot],
-                *(f"{self.__dict__[name][slot]:.6g}" for name in numbers),
+                *(f"{self.__dict__[name][slot]:{'.0f' if self.scale == 'elo' else '.6g'}}" for name in numbers),
             )
             for slot in self.order()[:_SHOWN].tolist()
         ]
@@ -582,7 +712,10 @@ class Consensus(Container):
         return html_table(head, rows, self.n_slots - len(rows), repr(self).partition("\n")[0])
 
     def to_frame(self) -> pl.DataFrame:
-        """Return a Polars frame, best first: instance, item, score, rank, and those of the optional columns it has."""
+        """Return a Polars frame, best first: instance, item, score, rank, and those of the optional columns it has.
+
+        A board on an Elo scale says so in two more columns, `scale` and `gauge`.
+        """
         order = self.order()
         columns: dict[str, Any] = {
             "instance": (self.instances, self.slots.instance),
@@ -591,6 +724,9 @@ class Consensus(Container):
             "rank": self.rank[order],
         }
         columns |= {n: self.__dict__[n][order] for n in OPTIONAL_COLUMNS if self.__dict__[n] is not None}
+        if self.scale == "elo":
+            alike = np.zeros(self.n_slots, dtype=np.int32)
+            columns |= {n: (Texts([v]), alike) for n in TEXT_COLUMNS if (v := self.__dict__[n]) is not None}
         return frame_of(columns)
 
     @staticmethod
@@ -604,6 +740,8 @@ class Consensus(Container):
             for n in OPTIONAL_COLUMNS
         }
         first = parts[0]
+        if len({p.scale for p in parts}) > 1:
+            raise DataError("cannot join consensus: the scores of the parts are on different scales.")
         return Consensus.from_codes(
             slots,
             np.concatenate([p.score for p in parts]),
@@ -611,6 +749,7 @@ class Consensus(Container):
             level=first.level,
             gauge=first.gauge,
             interval_method=first.interval_method,
+            scale=first.scale,
             covariance=tuple(c for p in parts for c in p.covariance or (None,) * len(p))
             if any(p.covariance is not None for p in parts)
             else None,

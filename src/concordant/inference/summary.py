@@ -285,7 +285,7 @@ def score_estimates(consensus: Consensus) -> Estimates:
     slots, n = consensus.slots, consensus.n_slots
     stderr = np.full(n, np.nan) if consensus.stderr is None else consensus.stderr
     instances = slots.instances.take(slots.instance).tolist()
-    half_width = consensus._half_widths(np.arange(n))
+    half_width = consensus.half_widths(np.arange(n))
     return Estimates("item", slots.items.tolist(), consensus.score, stderr, instances, half_width)
 
 

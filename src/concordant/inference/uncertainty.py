@@ -401,6 +401,7 @@ def with_intervals(
     gauge: str = "the scores of an instance have mean 0",
     method: str,
     known: Any = None,
+    scale: str | None = None,
     warn: Callable[[str, type[UncertaintyWarning]], None] | None = None,
 ) -> Consensus:
     """Return the consensus of scores with their standard errors, intervals, rank ranges and covariance.
@@ -425,6 +426,8 @@ def with_intervals(
         What fixes the origin of the scores, and how the intervals were made.
     known : bool[S], optional
         False for items without an observation.
+    scale : str, optional
+        The scale of the scores, as in `Consensus`.
     warn : callable, optional
         Receives warnings about items with few experts, and instances whose experts all say the same.
 
@@ -494,6 +497,7 @@ def with_intervals(
         level=level,
         gauge=gauge,
         interval_method=method,
+        scale=scale,
         covariance=tuple(tables),
     )
 

@@ -453,4 +453,12 @@ def build_consensus(frame: pl.DataFrame, source: RowSource) -> Consensus:
             row = int(np.flatnonzero(wrong)[0])
             raise source.error(row, f"the rank of a consensus must be a whole number >= 1, found {given[row]:g}.")
         rank = given[fill].astype(np.int32)
-    return Consensus.from_codes(slots, score, rank, **optional)
+    return Consensus.from_codes(slots, score, rank, **_elo_scale(frame), **optional)
+
+
+def _elo_scale(frame: pl.DataFrame) -> dict[str, Any]:
+    """Return scale and gauge of a board that was written on an Elo scale; other columns of these names say nothing."""
+    if "scale" not in frame.columns or not len(frame) or set(frame["scale"].to_list()) != {"elo"}:
+        return {}
+    gauges = set(frame["gauge"].to_list()) if "gauge" in frame.columns else set()
+    return {"scale": "elo", "gauge": gauges.pop() if len(gauges) == 1 else None}

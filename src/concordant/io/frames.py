@@ -12,7 +12,7 @@ from typing import Any, Literal, cast, overload
 import polars as pl
 
 from concordant.data.comparisons import Comparisons
-from concordant.data.consensus import OPTIONAL_COLUMNS, Consensus
+from concordant.data.consensus import OPTIONAL_COLUMNS, TEXT_COLUMNS, Consensus
 from concordant.data.container import Container
 from concordant.data.features import Features
 from concordant.data.index import check_text
@@ -38,7 +38,7 @@ from concordant.io.outcomes import OutcomeColumn, OutcomeReader, OutcomeWords
 __all__ = ["from_frame"]
 
 Duplicates = Literal["error", "best", "first"]
-_INTERVALS = ("rank", *OPTIONAL_COLUMNS)
+_INTERVALS = ("rank", *OPTIONAL_COLUMNS, *TEXT_COLUMNS)
 
 
 class _DefaultName(str):

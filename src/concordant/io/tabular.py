@@ -18,7 +18,7 @@ import polars as pl
 from concordant._version import __version__
 from concordant.arrays import Bools
 from concordant.data.comparisons import Comparisons
-from concordant.data.consensus import OPTIONAL_COLUMNS, Consensus
+from concordant.data.consensus import OPTIONAL_COLUMNS, TEXT_COLUMNS, Consensus
 from concordant.data.duplicates import check_duplicates
 from concordant.data.features import Features
 from concordant.data.index import Texts
@@ -882,7 +882,7 @@ def read_consensus(path: PathLike | Iterable[PathLike], *, columns: Columns | No
     ['a', 'b']
     """
     optional = ("rank", *OPTIONAL_COLUMNS)
-    request = ColumnRequest("read_consensus", columns, ("item", "score", *optional), None)
+    request = ColumnRequest("read_consensus", columns, ("item", "score", *optional, *TEXT_COLUMNS), None)
     files = expand(path)
 
     def take(table: TableFile) -> TablePart:
@@ -891,7 +891,10 @@ def read_consensus(path: PathLike | Iterable[PathLike], *, columns: Columns | No
             "instance": resolved.column("instance", ALIASES["instance"], optional=True),
             "item": resolved.column("item"),
             "score": resolved.column("score"),
-            **{name: resolved.column(name, (normalise_name(name),), optional=True) for name in optional},
+            **{
+                name: resolved.column(name, (normalise_name(name),), optional=True)
+                for name in (*optional, *TEXT_COLUMNS)
+            },
         }
         resolved.check_lacking("a consensus", "instance, item and score")
         return resolved.part(roles, ("item",), {}, None)

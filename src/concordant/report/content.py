@@ -98,6 +98,7 @@ class Place(NamedTuple):
     n: float
     label: float | None
     methods: list[int]
+    tier: int | None = None
 
 
 class Instance(NamedTuple):
@@ -251,6 +252,10 @@ class Report:
         What the report does not show.
     names : dict of str to str
         Item id -> name, for items that have one.
+    scale : str or None
+        "elo" for a leaderboard on the Elo scale.
+    gauge : str or None
+        What fixes the origin of its scores.
     """
 
     title: str
@@ -274,6 +279,8 @@ class Report:
     expert_names: list[str] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
     names: dict[str, str] = field(default_factory=dict)
+    scale: str | None = None
+    gauge: str | None = None
 
 
 def build_report(
@@ -286,6 +293,7 @@ def build_report(
     convention: str = "trec",
     folds: Any = None,
     names: Mapping[str, str] | None = None,
+    rescale: Callable[[Consensus], Consensus] | None = None,
     progress: Callable[[str], None] = lambda _: None,
 ) -> Report:
     """Run the methods on the data and return the content of a report.
@@ -308,6 +316,9 @@ def build_report(
         Given folds for supervised methods; by default five-fold cross-validation.
     names : mapping of str to str, optional
         Item id -> name. Ids that are not in the data are ignored.
+    rescale : callable, optional
+        What the consensus that is shown is made from that of the method, such as ``lambda c: c.scaled("elo",
+        anchor="gpt-4").with_tiers()``; ranks must stay as they are.
     progress : callable
         Called with a description of each step.
 
@@ -345,6 +356,8 @@ def build_report(
     main, consensus = results[0], results[0].consensus
     if consensus is None:
         raise DataError("there is no consensus to show.")
+    if rescale is not None:
+        consensus = rescale(consensus)
     progress("resampling the experts")
     ranges = find_rank_intervals(main, votes)
     evaluation = None
@@ -399,6 +412,8 @@ def build_report(
         expert_names=votes.experts.tolist() if len(votes) > 1 else [],
         left_out=left_out,
         names=item_names,
+        scale=consensus.scale if consensus.scale == "elo" else None,
+        gauge=consensus.gauge,
     )
 
 
@@ -459,6 +474,7 @@ class _Context:
                     float(said[slot]),
                     _none_if_nan(label[slot]),
                     [int(r) for r in ranks[slot]],
+                    None if c.tier is None or np.isnan(c.tier[slot]) else int(c.tier[slot]),
                 )
             )
         return out

@@ -262,7 +262,9 @@ def _template_context(report: Report) -> dict[str, Any]:
         "most_support": max((b.items for b in report.data.support), default=1) or 1,
         "leaderboard_scale": _leaderboard_scale(report),
         "axis": _leaderboard_axis(report),
-        "score_places": _decimals(_score_ends(report)),
+        "score_places": 0 if report.scale == "elo" else _decimals(_score_ends(report)),
+        "score_name": "Elo" if report.scale == "elo" else "score",
+        "has_tiers": any(p.tier is not None for p in report.leaderboard),
         "support_places": _decimals([p.n for p in report.leaderboard]),
         "label_places": _decimals([p.label for p in report.leaderboard]),
         "weight_places": {}

@@ -466,7 +466,7 @@ def rank_matrix(
 def scores(consensus: Consensus, instance: Any = None, *, limit: int = 40, ax: Axes | None = None) -> Axes:
     """Draw the leaderboard of one instance: the score of every item, best on top, with its interval.
 
-    Items whose score has no interval are drawn hollow.
+    Items whose score has no interval are drawn hollow. Lines separate the tiers of a board that has them.
 
     Parameters
     ----------
@@ -496,9 +496,23 @@ def scores(consensus: Consensus, instance: Any = None, *, limit: int = 40, ax: A
     sure = draw_intervals(ax, consensus.score[slots], low, high)
     thin = row_names(ax, names)
     level = "" if consensus.level is None else f"{consensus.level:.0%} "
-    set_caption(ax, "score" + (f", {level}intervals" if sure else ""), rest, thin)
+    what = "Elo" if consensus.scale == "elo" else "score"
+    tiers = _separate_tiers(ax, consensus, slots)
+    set_caption(ax, what + (f", {level}intervals" if sure else ""), tiers, rest, thin)
     _set_title(ax, consensus, instance)
     return ax
+
+
+def _separate_tiers(ax: Axes, consensus: Consensus, slots: Ints) -> str:
+    """Draw a line wherever a tier ends, and return a note that says so."""
+    if consensus.tier is None:
+        return ""
+    tier = consensus.tier[slots]
+    told = np.flatnonzero(~np.isnan(tier))
+    ends = told[1:][np.diff(tier[told]) > 0] - 0.5
+    for place in ends.tolist():
+        ax.axhline(place, color=ink_of(ax).faint, linewidth=1.2, zorder=0)
+    return "lines separate tiers" if len(ends) else "one tier"
 
 
 @plot_style
