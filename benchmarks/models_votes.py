@@ -1,10 +1,15 @@
-"""Votes over time: a leaderboard fed in batches, and models that forget, measured by the votes that come next."""
+"""Votes over time and at equal style: a leaderboard fed in batches, models that forget, and covariates of the vote."""
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
 import warnings
 from collections.abc import Callable
-from time import process_time
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import perf_counter, process_time
 from typing import Any
 
 import numpy as np
@@ -16,6 +21,9 @@ import concordant as cc
 SEED = 31
 STREAM = {"items": 200, "votes": 1_000_000, "experts": 20_000, "batches": 200}
 CAREERS = {"data_sets": 40, "items": 20, "votes": 6_000, "periods": 60}
+STYLE_COVERAGE = {"data_sets": 500, "items": 20, "votes": 4_000, "experts": 200}
+STYLE_SCORES = {"items": 200, "votes": 200_000, "beta": 0.6}
+STYLE_SPEED = {"items": 200, "votes": 1_500_000, "experts": 20_000}
 HALF_LIVES = [None, 40.0, 20.0, 10.0, 5.0, 2.5, 1.25]
 PRIORS = [0.1, 0.4]
 STEPS = [4.0, 8.0, 16.0, 32.0, 64.0]
@@ -173,5 +181,143 @@ def _careers(r: dict[str, Any]) -> str:
     return note + "\n\n" + table(head, rows)
 
 
-SECTIONS: dict[str, Callable[[], dict[str, Any]]] = {"vote_stream": vote_stream, "careers": careers}
-RENDER: dict[str, Callable[[dict[str, Any]], str]] = {"vote_stream": _vote_stream, "careers": _careers}
+# Style: covariates of the vote.
+
+
+def style_coverage() -> dict[str, Any]:
+    """Intervals of style effects and of scores at equal style, on arenas with a known truth."""
+    s, rows = STYLE_COVERAGE, []
+    for experts in (None, s["experts"]):
+        covered: dict[str, list[Any]] = {}
+        for seed in range(s["data_sets"]):
+            sample = cc.synthetic.arena(
+                s["items"],
+                s["votes"],
+                covariates={"length": 0.6, "markdown": -0.2},
+                side=0.15,
+                ties=0.5,
+                n_experts=experts,
+                random_state=seed,
+            )
+            model = cc.BradleyTerry(covariates="all", side_effect=True)
+            board = model.fit_predict(sample.comparisons)
+            truth = np.array([sample.scores[item] for item in board.items])
+            held = {"scores at equal style": np.abs(board.score - truth) <= board.upper - board.score}
+            known = {"log ν": np.log(0.5), "side": sample.side, **sample.effects}
+            for row in model.coefficient_table_.iter_rows(named=True):
+                held[row["term"]] = np.array([row["lower"] <= known[row["term"]] <= row["upper"]])
+            for name, inside in held.items():
+                covered.setdefault(name, []).append(float(inside.mean()))
+        rows.append(
+            ["information" if experts is None else "sandwich", {n: float(np.mean(v)) for n, v in covered.items()}]
+        )
+    return {**s, "rows": rows}
+
+
+def _style_coverage(r: dict[str, Any]) -> str:
+    names = list(r["rows"][0][1])
+    note = (
+        f"{r['data_sets']} data sets of {r['votes']:,} votes on {r['items']} items (`cc.synthetic.arena`): two "
+        "covariates (0.6 and −0.2), a side effect of 0.15, and ties. Share of 95 % intervals of "
+        f"`BradleyTerry(covariates='all', side_effect=True)` that hold the truth: without experts from the observed "
+        f"information, with {r['experts']} experts from the clustered sandwich."
+    )
+    return note + "\n\n" + table(["intervals", *names], [[k, *(f"{v[n]:.1%}" for n in names)] for k, v in r["rows"]])
+
+
+def style_scores() -> dict[str, Any]:
+    """Scores with and without style control, where the style of an item is taken for strength."""
+    from scipy.stats import spearmanr
+
+    s = STYLE_SCORES
+    sample = cc.synthetic.arena(s["items"], s["votes"], covariates={"length": s["beta"]}, ties=0.5, random_state=SEED)
+    rows = []
+    for name, covariates in (("plain", []), ("at equal style", ["length"])):
+        model = cc.BradleyTerry(covariates=covariates)
+        board = model.fit_predict(sample.comparisons)
+        truth = [sample.scores[item] for item in board.items]
+        effects = model.coefficient_table_.filter(model.coefficient_table_["kind"] == "covariate")
+        found = effects.select("estimate", "lower", "upper").rows()
+        rows.append([name, float(spearmanr(board.score, truth).statistic), *(found[0] if found else [None] * 3)])
+    return {**s, "rows": rows}
+
+
+def _style_scores(r: dict[str, Any]) -> str:
+    rows = [
+        [name, f"{rho:.4f}", "" if beta is None else f"{beta:.4f} [{low:.4f}, {high:.4f}]"]
+        for name, rho, beta, low, high in r["rows"]
+    ]
+    note = (
+        f"{r['votes']:,} votes on {r['items']} items whose answers differ in length by as much between items as "
+        f"between answers of one item; β = {r['beta']}. Spearman's correlation of the scores with the strengths."
+    )
+    return note + "\n\n" + table(["fit", "Spearman", "β and its interval"], rows)
+
+
+def style_speed() -> dict[str, Any]:
+    """1.5 million votes with five covariates, beside arena-rank's contextual model."""
+    s = STYLE_SPEED
+    beta = [0.6, 0.3, -0.2, 0.1, 0.0]
+    sample = cc.synthetic.arena(
+        s["items"], s["votes"], covariates=beta, ties=0.0, n_experts=s["experts"], random_state=SEED
+    )
+    votes = sample.comparisons
+    rows, boards = [], {}
+    plain, styled = {"covariates": []}, {"covariates": "all"}
+    kinds: dict[str, dict[str, Any]] = {
+        "plain, scores": {**plain, "uncertainty": "none"},
+        "five covariates, scores": {**styled, "uncertainty": "none", "prior": 0},
+        "five covariates, information": {**styled, "uncertainty": "information"},
+        "five covariates, clustered": styled,
+    }
+    for name, params in kinds.items():
+        cc.BradleyTerry(**params).fit_predict(votes.select_rows(range(20_000)))
+        started, busy = perf_counter(), process_time()
+        model = cc.BradleyTerry(**params)
+        boards[name] = model, model.fit_predict(votes)
+        rows.append([f"Concordant: {name}", perf_counter() - started, process_time() - busy])
+    python = os.environ.get("CONCORDANT_ARENA_PYTHON", "")
+    gaps = None
+    if python:
+        with TemporaryDirectory() as folder:
+            given, out = f"{folder}/votes.npz", f"{folder}/found.npz"
+            pairs = np.stack([votes.left, votes.right], axis=1)
+            np.savez(given, pairs=pairs, won=votes.n_left, x=votes.covariates, n_items=s["items"])
+            worker = Path(__file__).with_name("arena_worker.py")
+            for kind in ("scores", "intervals"):
+                said = subprocess.run([python, worker, given, out, kind], capture_output=True, text=True, check=True)
+                for call, cost in json.loads(said.stdout.splitlines()[-1]).items():
+                    rows.append([f"arena-rank: five covariates, {kind}, {call}", cost["seconds"], cost["cpu"]])
+            theirs = np.load(out)
+            model, board = boards["five covariates, scores"]
+            ours = np.array(list(model.covariate_effects_.values()))
+            gaps = [float(np.abs(board.score - theirs["ratings"]).max()), float(np.abs(ours - theirs["coeffs"]).max())]
+    return {**s, "rows": rows, "gaps": gaps}
+
+
+def _style_speed(r: dict[str, Any]) -> str:
+    rows = [[name, f"{wall:.2f} s", f"{cpu:.2f} s"] for name, wall, cpu in r["rows"]]
+    note = (
+        f"{r['votes']:,} votes without ties on {r['items']} items by {r['experts']:,} experts, five continuous "
+        "covariates, so that no two votes are alike; votes in memory. arena-rank's penalty is set to 0, ours for the "
+        "scores. Its intervals are not clustered."
+    )
+    if r["gaps"]:
+        note += f" Largest differences: {r['gaps'][0]:.0e} of a score, {r['gaps'][1]:.0e} of a coefficient."
+    return note + "\n\n" + table(["fit", "time", "CPU time"], rows)
+
+
+SECTIONS: dict[str, Callable[[], dict[str, Any]]] = {
+    "vote_stream": vote_stream,
+    "careers": careers,
+    "style_coverage": style_coverage,
+    "style_scores": style_scores,
+    "style_speed": style_speed,
+}
+RENDER: dict[str, Callable[[dict[str, Any]], str]] = {
+    "vote_stream": _vote_stream,
+    "careers": _careers,
+    "style_coverage": _style_coverage,
+    "style_scores": _style_scores,
+    "style_speed": _style_speed,
+}

@@ -191,7 +191,7 @@ FAMILIES = {
     "models_prior": "Strength of the default prior",
     "models_tests": "Tests of nested models",
     "models_bradley_terry": "Bradley-Terry",
-    "models_votes": "Votes over time",
+    "models_votes": "Votes over time and at equal style",
     "models_judges": "Unreliable judges",
     "models_plackett_luce": "Plackett-Luce",
     "models_mpm": "Multinomial preference model",

@@ -592,14 +592,17 @@ class _VoteLikelihood(_JointLikelihood):
         v, p = self.votes, 2 + len(beta)
         self.gradient[:] = 0.0
         self.weight[:] = 0.0
-        shared_gradient, information, cross = np.zeros(p), np.zeros((p, p)), np.zeros((p, len(s)))
+        shared_gradient, information, cross = np.zeros(p), np.zeros((p, p)), np.zeros((len(s), p))
         theta = np.array([side, *beta])
         sums = self.gradient, self.weight, shared_gradient, information, cross
-        value = evaluate_votes(self.rows, v.x, v.offset, v.pair, np.ascontiguousarray(s), tie, theta, model, *sums)
+        # A side effect that is neither learned nor there is not added up.
+        sided = 1 in self.learned or side != 0.0
+        at = tie, theta, model, sided
+        value = evaluate_votes(self.rows, v.x, v.offset, v.pair, np.ascontiguousarray(s), *at, *sums)
         self.gradient -= self.slot_prior * s
         self.shared_gradient = shared_gradient[self.learned]
         self.information = information[np.ix_(self.learned, self.learned)]
-        self._cross_information = cross[self.learned]
+        self._cross_information = np.ascontiguousarray(cross.T[self.learned])
         return float(value) - 0.5 * float(self.slot_prior @ (s * s))
 
     def cross_information(self) -> Floats:

@@ -168,7 +168,9 @@ def _information(outcomes: PairwiseOutcomes, n: int, score: Floats, model: Score
 
     own = score[int(outcomes.slots.offsets[n]) : int(outcomes.slots.offsets[n + 1])]
     prior = float(model.prior[n])
-    return _bradley_terry_fit.information(outcomes.counted.window(n), own, prior, model.shared, model.learned)
+    table = _bradley_terry_fit.information(outcomes.counted.window(n), own, prior, model.shared, model.learned)
+    out: Floats = table - outcomes.lost_information(n, score, model.shared, model.learned)
+    return out
 
 
 def _covariance_from_shared(information: Floats, m: int, prior: float, shared_covariance: Floats) -> Floats:

@@ -28,7 +28,16 @@ if TYPE_CHECKING:
     from concordant.aggregators._bradley_terry_fit import Profile, Solution
     from concordant.kernels.bradley_terry import Shared
 
-__all__ = ["Block", "BlockCounts", "count_block_outcomes", "covariance", "is_alone", "largest_gap", "maximise"]
+__all__ = [
+    "Block",
+    "BlockCounts",
+    "count_block_outcomes",
+    "covariance",
+    "is_alone",
+    "largest_gap",
+    "maximise",
+    "with_scores",
+]
 
 
 @dataclass(frozen=True)
@@ -164,7 +173,7 @@ def maximise(
     if is_alone(blocks):
         (block,) = blocks
         solved = _solve_jointly(block, start, learned, **how, checkpoint=checkpoint)
-        return solved, blocks.persist(_with_scores, solved)
+        return solved, blocks.persist(with_scores, solved)
     from concordant.aggregators._bradley_terry_fit import maximise_profile
 
     known = checkpoint.restore()
@@ -239,7 +248,7 @@ def _solve_jointly(
     return _bradley_terry_fit.solve_jointly(pairs, prior, start, **which, **how)
 
 
-def _with_scores(block: Block, solved: Solution) -> Block:
+def with_scores(block: Block, solved: Solution) -> Block:
     """Return the block with the scores of a solution."""
     return replace(block, score=solved.score, response=solved.response)
 

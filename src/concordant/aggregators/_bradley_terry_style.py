@@ -39,6 +39,7 @@ __all__ = [
     "chosen",
     "design",
     "difference",
+    "names_of",
     "no_finite_coefficients",
     "separation",
     "suspicious",
@@ -59,11 +60,11 @@ def _is_names(value: Any) -> bool:
         return True
     if not isinstance(value, (list, tuple, str)):
         return False
-    names = _names(value)
+    names = names_of(value)
     return all(isinstance(name, str) and name for name in names) and len(set(names)) == len(names)
 
 
-def _names(covariates: Sequence[str] | str) -> list[str]:
+def names_of(covariates: Sequence[str] | str) -> list[str]:
     """Return the names of a list, or of a text with commas between them."""
     return [name.strip() for name in covariates.split(",")] if isinstance(covariates, str) else list(covariates)
 
@@ -88,7 +89,7 @@ def chosen(covariates: Sequence[str] | str | None, votes: Votes) -> list[str]:
                 "leave covariates out."
             )
         return known
-    wanted = _names(covariates)
+    wanted = names_of(covariates)
     missing = [name for name in wanted if name not in known]
     if missing:
         sideless = [name for name in missing if name in votes.columns.names or name in votes.categories.tolist()]
@@ -129,15 +130,17 @@ def units(votes: Comparisons, names: Sequence[str], ties: bool) -> Floats:
     n = votes.n_left + votes.n_right + (votes.n_ties if ties else 0.0)
     x = _columns(votes, names)
     total = float(n.sum())
+    held = slice(None) if (n > 0).all() else n > 0
     # The largest value is taken out first, so that squares do not overflow.
-    largest = np.abs(x[n > 0]).max(axis=0, initial=0.0)
+    largest = np.array([max(float(c[held].max(initial=0.0)), -float(c[held].min(initial=0.0))) for c in x.T])
     empty = [name for name, size in zip(names, largest.tolist(), strict=True) if size == 0]
     if empty and total:
         raise DataError(
             f"covariate {quote(empty[0])} is 0 in every vote: left and right never differ in it. Leave it out."
         )
     largest = np.where(largest > 0, largest, 1.0)
-    out: Floats = largest * np.sqrt(n @ (x / largest) ** 2 / max(total, 1e-300))
+    squares = [float(np.einsum("i,i,i", n, c / size, c / size)) for c, size in zip(x.T, largest, strict=True)]
+    out: Floats = largest * np.sqrt(np.array(squares) / max(total, 1e-300))
     return np.where(out > 0, out, 1.0)
 
 

@@ -142,6 +142,10 @@ class PairwiseOutcomes:
         """Return the gradients of the experts of an instance."""
         raise NotImplementedError
 
+    def lost_information(self, instance: int, score: Floats, shared: Shared, learned: Ints) -> Any:
+        """Return what the information of scores and of `learned` loses to habits of experts that were estimated too."""
+        return 0.0
+
     def clusters(self, score: Floats, prior: Floats) -> list[ListClusters]:
         """Return the sums over experts as clusters, for those instances that one compiled loop does faster."""
         return []

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from concordant.aggregators._judge_habits import HabitDesign, HabitFit, HabitRows, information_loss
 from concordant.aggregators._pairwise_outcomes import ComparisonOutcomes, ExpertGradients
 from concordant.arrays import Floats, Ints
 from concordant.data.comparisons import Comparisons
@@ -23,13 +24,21 @@ __all__ = ["VoteOutcomes"]
 
 
 class VoteOutcomes(ComparisonOutcomes):
-    """Pairwise outcomes of comparisons with covariates: `x` holds left minus right of each, one row for each row."""
+    """Pairwise outcomes of comparisons with covariates: `x` holds left minus right of each, one row for each row.
+
+    With `habits` the votes of an expert stay apart, and `offset` holds what habits add to the logit of each row of
+    `statistics`.
+    """
 
     has_covariates = True
 
-    def __init__(self, votes: Comparisons, ties: bool, sided: bool, x: Floats) -> None:
+    def __init__(
+        self, votes: Comparisons, ties: bool, sided: bool, x: Floats, habits: HabitDesign | None = None
+    ) -> None:
         super().__init__(votes, ties, sided)
         self.x = np.ascontiguousarray(x)
+        self.habits = habits
+        self.habit_fit: HabitFit | None = None
 
     @cached_property
     def pairs(self) -> Pairs:
@@ -42,11 +51,35 @@ class VoteOutcomes(ComparisonOutcomes):
         from concordant.kernels.bradley_terry_votes import collapse_votes
 
         left, right, *counts = self.rows
-        return collapse_votes(left, right, np.stack(counts), self.x, self.pairs, sided=self.sided)
+        apart = None if self.habits is None else self.votes.row_expert
+        return collapse_votes(left, right, np.stack(counts), self.x, self.pairs, sided=self.sided, apart=apart)
+
+    @cached_property
+    def habit_rows(self) -> HabitRows:
+        """What habits add to the rows of `statistics`, which are those of one expert each."""
+        if self.habits is None:
+            raise TypeError("these outcomes have no habits")
+        votes, row_of = self._collapsed
+        expert = np.zeros(len(votes.left), dtype=np.int64)
+        held = row_of >= 0
+        expert[row_of[held]] = self.votes.row_expert[held]
+        return HabitRows(self.habits.columns(votes, self.slots), expert)
+
+    def set_habits(self, u: Floats) -> None:
+        """Take what the experts are in the habit of into the logit."""
+        rows = self.habit_rows
+        offset = np.einsum("rf,rf->r", rows.h, u[rows.expert])
+        votes, row_of = self._collapsed
+        self._collapsed = votes._replace(offset=offset), row_of
+
+    def lost_information(self, instance: int, score: Floats, shared: Shared, learned: Ints) -> Any:
+        if self.habit_fit is None:
+            return 0.0
+        return information_loss(self, instance, score, shared, learned, self.habit_fit)
 
     @property
     def statistics(self) -> VoteRows:
-        """The votes, those of a pair with equal covariates as one row."""
+        """The votes, those of a pair with equal covariates (and, with habits, of one expert) as one row."""
         return self._collapsed[0]
 
     @property
@@ -65,6 +98,16 @@ class VoteOutcomes(ComparisonOutcomes):
 
         ends, cluster, n = self._clusters(instance)
         slots = int(self.slots.offsets[instance]), int(self.slots.offsets[instance + 1])
+        if self.habits is not None:
+            v = self.statistics
+            expert = self.votes.row_expert[ends[0] : ends[1]]
+            number_of = np.zeros(max(self.votes.n_experts, 1), dtype=np.int32)
+            number_of[expert] = cluster
+            first, last = v.starts[instance : instance + 2].tolist()
+            own = number_of[self.habit_rows.expert[first:last]]
+            columns = (v.left, v.right, v.n_left, v.n_right, v.n_ties)
+            given = columns, np.ascontiguousarray(v.x[:, 1:]), v.offset, own, (first, last), slots, n
+            return ExpertGradients(*vote_gradients(*given, score, shared, learned), np.ones(n))
         given = self.rows, self.x, np.zeros(self.votes.n_rows), cluster, ends, slots, n
         return ExpertGradients(*vote_gradients(*given, score, shared, learned), np.ones(n))
 
@@ -73,8 +116,7 @@ class VoteOutcomes(ComparisonOutcomes):
         votes, row_of = self._collapsed
         counts = np.stack([votes.n_left, votes.n_right, votes.n_ties])
         if not self.has_experts:
-            ends = np.searchsorted(votes.pair, votes.pairs.starts)
-            for (first, last), stream in zip(pairwise(ends.tolist()), streams, strict=True):
+            for (first, last), stream in zip(pairwise(votes.starts.tolist()), streams, strict=True):
                 for k in range(3):
                     counts[k, first:last] = bayesian_bootstrap_weights(counts[k, first:last], stream)
         else:

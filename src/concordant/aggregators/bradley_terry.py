@@ -25,6 +25,7 @@ from concordant.aggregators import _bradley_terry_style as style
 from concordant.aggregators import _bradley_terry_summary as summaries
 from concordant.aggregators._anchors import ANCHOR, anchor_slots, gauge_of, relative_to_anchor
 from concordant.aggregators._explanations import ExplainedLikelihood, WorkingResponses
+from concordant.aggregators._judge_habits import HabitDesign, fit_habits, habits_of, profiled
 from concordant.aggregators._pairwise_outcomes import ComparisonOutcomes, ListOutcomes, PairwiseOutcomes, has_ties
 from concordant.aggregators._vote_outcomes import VoteOutcomes
 from concordant.arrays import Bools, Floats, Ints
@@ -76,6 +77,12 @@ if TYPE_CHECKING:
     from concordant.kernels.bradley_terry import Shared
 
 __all__ = ["BradleyTerry"]
+
+
+FAMILIES = Constraint(
+    "a mapping from items to families",
+    lambda v: isinstance(v, Mapping) and all(isinstance(text, str) and text for pair in v.items() for text in pair),
+)
 
 
 class _WindowedScores(NamedTuple):
@@ -136,6 +143,11 @@ class BradleyTerry(ExplainedLikelihood):
         Columns of the comparisons that may sway a vote, such as the lengths of two answers, each as left minus right:
         the log odds become s_left − s_right + Σ x β, and scores are those at equal covariates. None and [] use none;
         with None a warning says so where the votes carry some.
+    families : mapping from item to family, or None
+        Families of items, such as the makers of models, to learn how far each expert favours each of them (`habits_`).
+    varying : list of str or None
+        Covariates among `covariates` whose effect differs between experts, such as a liking for long answers; what
+        each expert adds to β is in `habits_`.
     half_life : float, text or None
         The age at which a vote counts half: a vote of age t counts 2^(−t / half_life). Ages are measured from the
         latest vote of the instance, in the unit of the times (seconds where dates were read); a text such as "30d" has
@@ -187,6 +199,10 @@ class BradleyTerry(ExplainedLikelihood):
     covariate_effects_ : dict
         β, the coefficients of the covariates of the vote by name, per unit of the covariate, where `covariates` are
         used. `coefficient_table_` has their standard errors and tests, with those of the side effect and of ties.
+    habits_ : frame
+        The habits of every expert with intervals, where `families` or `varying` are given.
+    habit_spread_ : dict
+        The standard deviation of habits over experts: of "families", and of each varying covariate.
     adherence_, experts_, expert_details_
         The reliability of every expert (1 = as the scores say, 0 = noise), their ids, and slope, side bias and tie
         tendency, where reliability is learned.
@@ -213,6 +229,12 @@ class BradleyTerry(ExplainedLikelihood):
     one whose β has no finite estimate (NoFiniteEstimateError): the prior is on the scores and does not hold it. Votes
     of a pair with equal covariates are one row; a step takes O(Q k²) for Q rows and k covariates, and memory grows with
     Q k. `fit` needs all votes in memory.
+
+    With `families` and `varying` expert e adds Σ h u_e to the logit: h is 1 where only the left item is of a family and
+    −1 where only the right one is, and left minus right of a varying covariate. The habits u_e are normal with mean 0;
+    families share one standard deviation, each covariate has its own, and they are estimated by empirical Bayes
+    (`habit_spread_`). Scores and β are those of an expert without habits, and their intervals include the uncertainty
+    of the habits. `predict` and predictions of votes use the habits of experts that `fit` saw.
 
     `fit` learns what instances share (ν or ξ, the side effect, coefficients of features, the reliability of experts);
     `predict` estimates the scores of its own instances with these fixed. Cost: O(R + P) to count R rows (Σ m² / 2 for
@@ -276,6 +298,8 @@ class BradleyTerry(ExplainedLikelihood):
         ),
         "side_effect": boolean(),
         "covariates": style.COVARIATES,
+        "families": optional(FAMILIES),
+        "varying": style.COVARIATES,
         "half_life": optional(length_of_time()),
         "anchor": ANCHOR,
         "optimizer": one_of("newton", "gd"),
@@ -292,6 +316,8 @@ class BradleyTerry(ExplainedLikelihood):
     side_: Annotated[float, Within(-1e3, 1e3)]
     covariate_effects_: Annotated[dict[str, float], IN_DATA_UNITS]
     covariate_units_: Annotated[Floats, Within(1e-100, 1e100)]
+    habit_details_: Annotated[dict[str, list[Any]], IN_DATA_UNITS]
+    habit_spread_: Annotated[dict[str, float], Within(0, 1e50)]
     coefficients_: Annotated[dict[str, float], IN_DATA_UNITS]
     shared_covariance_: Annotated[Floats, IN_DATA_UNITS._replace(missing=True)]
     adherence_: Annotated[Floats, Within(-1e3, 1e3)]
@@ -310,6 +336,8 @@ class BradleyTerry(ExplainedLikelihood):
         prior: str | float = "auto",
         side_effect: bool = False,
         covariates: Sequence[str] | str | None = None,
+        families: Mapping[str, str] | None = None,
+        varying: Sequence[str] | str | None = None,
         half_life: float | str | None = None,
         anchor: str | None = None,
         optimizer: str = "newton",
@@ -329,6 +357,8 @@ class BradleyTerry(ExplainedLikelihood):
         self.prior = prior
         self.side_effect = side_effect
         self.covariates = covariates
+        self.families = families
+        self.varying = varying
         self.half_life = half_life
         self.anchor = anchor
         self.optimizer = optimizer
@@ -353,6 +383,7 @@ class BradleyTerry(ExplainedLikelihood):
                 "reliability=True": self.reliability,
                 "side_effect=True": self.side_effect,
                 f"covariates={self.covariates!r}": bool(self.covariates),
+                "families": bool(self.families),
                 "features": features is not None,
                 f"uncertainty={self.uncertainty!r}": self.uncertainty not in ("auto", "none"),
             }
@@ -375,6 +406,8 @@ class BradleyTerry(ExplainedLikelihood):
                 "uncertainty='sandwich' or 'information'."
             )
         experts = isinstance(preferences, Preferences) or preferences.expert is not None
+        if self._has_habits:
+            self._check_habits(preferences, features)
         if self.reliability and not experts:
             raise DataError(
                 "reliability=True learns how far each expert can be trusted, but these comparisons name no experts. "
@@ -401,6 +434,29 @@ class BradleyTerry(ExplainedLikelihood):
                 f"BradleyTerry(ties={self.ties!r}) counts tied pairs of a list, and transform={self.transform!r} "
                 "counts differences, of which a tie has none. Use transform='binary', or ties='auto'."
             )
+
+    @property
+    def _has_habits(self) -> bool:
+        """Whether habits of experts are asked for."""
+        return bool(self.families) or bool(self.varying)
+
+    def _check_habits(self, votes: Votes, features: Features | None) -> None:
+        """Raise where habits of experts do not go with the votes or with other parameters."""
+        what = "BradleyTerry(families=..., varying=...) learns habits of experts"
+        if not isinstance(votes, Comparisons) or votes.expert is None:
+            kind = "comparisons that name no experts" if isinstance(votes, Comparisons) else "lists"
+            raise (DataError if isinstance(votes, Comparisons) else KindError)(
+                f"{what} from comparisons that name them, and these are {kind}. Name the column that holds them, or "
+                "leave both out."
+            )
+        asked = {
+            "reliability=True": self.reliability,
+            "uncertainty='bootstrap'": self.uncertainty == "bootstrap",
+            "features": features is not None,
+        }
+        wrong = [name for name, given in asked.items() if given]
+        if wrong:
+            raise ParameterError(f"{what}, and goes without {', '.join(wrong)}. Leave one of the two out.")
 
     @property
     def _shrinks(self) -> bool:
@@ -435,6 +491,7 @@ class BradleyTerry(ExplainedLikelihood):
         The expert matters where experts are judged, clustered or resampled; the side where its effect is learned.
         """
         by_expert = self.reliability or (has_experts and self._interval_kind(has_experts) in ("sandwich", "bootstrap"))
+        by_expert |= self._has_habits
         return not by_expert and not self.side_effect and not self.covariates and self.half_life is None
 
     def _weighed(self, votes: Votes) -> Votes:
@@ -498,6 +555,8 @@ class BradleyTerry(ExplainedLikelihood):
         # The covariance of coefficients is NaN where no instance has two experts.
         if not (np.isnan(table).all() and "coefficients_" in state) and not is_covariance(table):
             raise DataError("the covariance of what is shared is none.")
+        if self._has_habits:
+            self._check_saved_habits()
         if self._style_units.shape != (len(self._style),):
             raise DataError("the units of the covariates are not one for each.")
         if len(table) and len(table) < len(self._style):
@@ -506,10 +565,23 @@ class BradleyTerry(ExplainedLikelihood):
             covariates.check_saved(self.feature_slots_, self.feature_basis_, self.feature_scores_)
             covariates.check_saved_map(self.coefficients_, self.feature_basis_, self.feature_map_, table)
 
+    def _check_saved_habits(self) -> None:
+        """Raise where the habits of a loaded model are not one for each expert and term."""
+        saved = self.__dict__.get("habit_details_", {})
+        design, names = self._habit_design, {"expert", "kind", "term", "estimate", "stderr"}
+        if set(saved) != names or saved["term"] != design.terms or saved["kind"] != design.kinds:
+            raise DataError("the habits of experts are not those that were asked for.")
+        cells = len(saved["expert"]) * len(saved["term"])
+        numbers = [*saved["estimate"], *saved["stderr"]]
+        if len(numbers) != 2 * cells or not all(isinstance(v, float) for v in numbers):
+            raise DataError("the habits are not one for each expert and term.")
+        if min(saved["stderr"], default=0.0) < 0 or not all(isinstance(e, str) for e in saved["expert"]):
+            raise DataError("the habits of experts have errors below 0, or experts without names.")
+
     # Fit.
 
     def _learns(self) -> bool:
-        shared_by_all = self.reliability or self.side_effect or bool(self.covariates)
+        shared_by_all = self.reliability or self.side_effect or bool(self.covariates) or self._has_habits
         return shared_by_all or (self.ties != "none" and self.optimizer == "newton")
 
     def _fit(
@@ -549,7 +621,7 @@ class BradleyTerry(ExplainedLikelihood):
         """Return whether there is a side effect or a tie parameter to learn."""
         if self.reliability or not self._learns():
             return False
-        shared_by_all = self.side_effect or bool(self._style)
+        shared_by_all = self.side_effect or bool(self._style) or self._has_habits
         return shared_by_all or any(shards_of(preferences).map(_has_ties, self, isinstance(preferences, Blocks)))
 
     def _outcomes(self, votes: Votes, ties: bool) -> PairwiseOutcomes:
@@ -563,10 +635,25 @@ class BradleyTerry(ExplainedLikelihood):
             return outcomes
         if not ties:
             self._warn_dropped_ties(votes)
-        if self._style:
-            x = style.design(votes, list(self._style), self._style_units)
+        if not self._style and not self._has_habits:
+            return ComparisonOutcomes(votes, ties, self.side_effect)
+        x = style.design(votes, list(self._style), self._style_units)
+        if not self._has_habits:
             return VoteOutcomes(votes, ties, self.side_effect, x)
-        return ComparisonOutcomes(votes, ties, self.side_effect)
+        by_expert = VoteOutcomes(votes, ties, self.side_effect, x, self._habit_design)
+        if "habit_details_" in self.__dict__:
+            by_expert.set_habits(self._known_habits(votes))
+        return by_expert
+
+    @property
+    def _habit_design(self) -> HabitDesign:
+        names = list(self._style)
+        varying = names if self.varying == "all" else style.names_of(self.varying or [])
+        return HabitDesign.of(self.families, varying, names)
+
+    def _known_habits(self, votes: Comparisons) -> Floats:
+        """Return the habits of the experts of votes, in the units of the fit; experts that are not known have none."""
+        return habits_of(self._habit_design, self.habit_details_, self._style_units, votes.experts.tolist())
 
     def _warn_dropped_ties(self, comparisons: Comparisons) -> None:
         n_ties = float(comparisons.n_ties.sum())
@@ -657,6 +744,8 @@ class BradleyTerry(ExplainedLikelihood):
             return "BradleyTerry(half_life=...) weighs votes by their age and needs all votes in memory."
         if self.covariates:
             return "BradleyTerry(covariates=...) learns their effects from all votes in memory, not from blocks."
+        if self._has_habits:
+            return "BradleyTerry(families=...) learns habits of experts from all votes in memory, not from blocks."
         if not self.reliability:
             return ""
         return "BradleyTerry(reliability=True) learns whom to believe from all instances at once, not from blocks."
@@ -697,14 +786,21 @@ class BradleyTerry(ExplainedLikelihood):
         start = Shared(model, tie, 0.0, (0.0,) * len(self._style))
         which = [counts.ties > 0 and not counts.all_ties, self.side_effect, *[True] * len(self._style)]
         learned = np.flatnonzero(which)
-        if isinstance(outcomes, VoteOutcomes):
+        if isinstance(outcomes, VoteOutcomes) and self._style:
             self._check_covariates(outcomes, start)
         checkpoint = StepCheckpoint(self, [preferences, features])
         if features is not None and outcomes is not None:
             self._fit_covariates(outcomes, features, start, learned, checkpoint)
             return None
         how: dict[str, Any] = {"tol": self.tol, "max_iter": self.max_iter, "checkpoint": checkpoint}
+        if isinstance(outcomes, VoteOutcomes) and self._has_habits:
+            start = self._fit_habits(outcomes, start, learned)
         solved, blocks = shared.maximise(blocks, start, learned, counts.outcomes, **how)
+        if isinstance(outcomes, VoteOutcomes) and outcomes.habit_fit is not None:
+            prior = outcomes.prior_precision(self._prior_setting)
+            found = profiled(outcomes, solved.score, prior, solved.shared, learned, outcomes.habit_fit)
+            solved = solved._replace(information=found[0], response=found[1])
+            blocks = blocks.persist(shared.with_scores, solved)
         gap = 0.0 if self._shrinks else max(blocks.map(shared.largest_gap, solved.shared.side))
         joint = self.side_effect or bool(self._style)
         diverged = identifiability.diverged(gap, solved.information, counts.outcomes, side_effect=joint)
@@ -749,6 +845,39 @@ class BradleyTerry(ExplainedLikelihood):
             asked = ["side_effect"] * self.side_effect + names
             style.check_identified(*found, asked, shrinks=self._shrinks, warn=self._warn)
             style.check_separation(outcomes, names)
+
+    def _fit_habits(self, outcomes: VoteOutcomes, start: Shared, learned: Ints) -> Shared:
+        """Estimate the habits of experts with all else, and return the shared parameters that go with them."""
+        from concordant.aggregators import _bradley_terry_fit
+
+        prior = outcomes.prior_precision(self._prior_setting)
+        which: dict[str, Any] = {"tie": 0 in learned, "side": 1 in learned, "covariates": True}
+        found = start
+
+        def refit(score: Floats | None) -> tuple[Floats, Shared]:
+            nonlocal found
+            how: dict[str, Any] = {"tol": self.tol, "max_iter": self.max_iter, "start": score}
+            solved = _bradley_terry_fit.solve_jointly(outcomes.statistics, prior, found, **which, **how)
+            found = solved.shared
+            return solved.score, found
+
+        fit, n_rounds, converged = fit_habits(outcomes, refit, 5 * self.max_iter)
+        outcomes.habit_fit = fit
+        if not converged:
+            self._warn(f"habits of experts did not converge in {n_rounds} rounds. Raise max_iter.", ConvergenceWarning)
+        design = self._habit_design
+        unit = design.scale(self._style_units)
+        self.habit_details_ = {
+            "expert": outcomes.votes.experts.tolist(),
+            "kind": design.kinds,
+            "term": design.terms,
+            "estimate": (fit.u / unit).ravel().tolist(),
+            "stderr": (fit.stderr / unit).ravel().tolist(),
+        }
+        names = ["families"] * bool(design.families) + design.covariates
+        units = np.concatenate([np.ones(int(bool(design.families))), self._style_units[design.columns_of]])
+        self.habit_spread_ = dict(zip(names, (np.sqrt(fit.variance) / units).tolist(), strict=True))
+        return found
 
     def _check_divergence(
         self, outcomes: PairwiseOutcomes | None, solved: Solution, learned: Ints, diverged: bool, among: str
@@ -827,6 +956,42 @@ class BradleyTerry(ExplainedLikelihood):
         if "ties_" not in self.__dict__:
             raise NotFittedError.of(type(self).__name__)
         return estimate_frame(summaries.coefficient_estimates(self), self.level).drop("instance")
+
+    @property
+    def habits_(self) -> pl.DataFrame:
+        """The habits of every expert, as a Polars frame: whom they favour, and how far a covariate sways them.
+
+        The columns are expert, kind ("family" or "covariate"), term, estimate (what the habit adds to the log odds,
+        relative to an expert without habits), stderr (its posterior standard deviation), z, p_value, lower and upper.
+        Estimates shrink to 0 as far as experts are alike and an expert's votes are few.
+
+        Examples
+        --------
+        >>> import concordant as cc
+        >>> sample = cc.synthetic.arena(
+        ...     6, 5000, covariates=[], n_experts=20, n_families=3, favouring=0.2, favour=2, random_state=1
+        ... )
+        >>> model = cc.BradleyTerry(families=sample.families).fit(sample.comparisons)
+        >>> found = model.habits_.sort("z", descending=True).head(4).select("expert", "term").rows()
+        >>> sorted(found) == sorted(sample.favours.items())
+        True
+        """
+        from concordant.inference.summary import Estimates, estimate_frame
+
+        if "habit_details_" not in self.__dict__:
+            raise NotFittedError(
+                "this BradleyTerry has learned no habits of experts. Fit it with families= or varying=."
+            )
+        d = self.habit_details_
+        n = len(d["term"])
+        blocks = [
+            Estimates(kind, [term] * len(d["expert"]), np.array(d["estimate"][k::n]), np.array(d["stderr"][k::n]))
+            for k, (kind, term) in enumerate(zip(d["kind"], d["term"], strict=True))
+        ]
+        frame = estimate_frame(blocks, self.level).drop("instance")
+        import polars as pl
+
+        return frame.insert_column(0, pl.Series("expert", d["expert"] * n, dtype=pl.String))
 
     def _parameter_covariance(self) -> tuple[list[str], Floats] | None:
         return summaries.parameter_covariance(self)
@@ -988,9 +1153,13 @@ class BradleyTerry(ExplainedLikelihood):
         return float(style.difference(list(self._style), covariates) @ np.array(list(self._style.values())))
 
     def _effects(self, votes: Comparisons) -> Any:
-        if not self._style:
+        if not self._style and not self._has_habits:
             return None
-        return style.design(votes, list(self._style), np.ones(len(self._style))) @ np.array(list(self._style.values()))
+        x = style.design(votes, list(self._style), np.ones(len(self._style)))
+        effect = x @ np.array(list(self._style.values()))
+        if self._has_habits and votes.expert is not None:
+            effect += self._habit_design.effects(votes, x / self._style_units, self._known_habits(votes))
+        return effect
 
     def _pairwise(self, votes: Votes) -> Comparisons:
         return predictions.pairwise(self, votes)

@@ -154,7 +154,9 @@ class Leaderboard:
     def _needed(self) -> tuple[str, ...]:
         """Return what rows must keep apart for scores."""
         model = self.method
-        return ("sides",) * bool(model.side_effect) + ("covariates",) * bool(getattr(model, "covariates", None))
+        judged = bool(model.families or model.varying)
+        kept = ("sides",) * bool(model.side_effect) + ("covariates",) * bool(model.covariates)
+        return kept + ("experts",) * judged
 
     def _fit(self, votes: Comparisons, **changed: Any) -> tuple[BradleyTerry, Consensus]:
         model = BradleyTerry(**self._params | changed | {"half_life": None})

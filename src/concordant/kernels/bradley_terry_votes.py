@@ -15,11 +15,14 @@ from concordant.kernels.bradley_terry import Shared, _terms
 from concordant.kernels.jit import jit
 from concordant.kernels.pair_counts import Pairs
 
-__all__ = ["VoteRows", "collapse_votes", "evaluate_votes", "vote_gradients"]
+# Rows of which a covariate is looked at to see whether it is continuous.
+_SAMPLE = 5000
+
+__all__ = ["VoteRows", "collapse_votes", "evaluate_votes", "habit_cross", "habit_pass", "vote_gradients"]
 
 
 class VoteRows(NamedTuple):
-    """Votes with covariates, one row per pair, side and values of the covariates, ordered by pair.
+    """Votes with covariates, one row per pair, side and values of the covariates, instance by instance.
 
     Attributes
     ----------
@@ -33,6 +36,8 @@ class VoteRows(NamedTuple):
         A part of the logit that is held fixed.
     pair : int64[Q]
         The pair of each row.
+    starts : int64[N + 1]
+        Where the rows of each instance begin.
     pairs : Pairs
         The counts of the pairs, sides merged.
     """
@@ -45,6 +50,7 @@ class VoteRows(NamedTuple):
     x: Floats
     offset: Floats
     pair: Ints
+    starts: Ints
     pairs: Pairs
 
     @property
@@ -59,9 +65,8 @@ class VoteRows(NamedTuple):
 
     def window(self, instance: int) -> VoteRows:
         """Return the rows of one instance, slots counted from 0."""
-        first, last = (int(p) for p in self.pairs.starts[instance : instance + 2])
-        rows = slice(*np.searchsorted(self.pair, (first, last)).tolist())
-        base = np.int32(self.offsets[instance])
+        rows = slice(int(self.starts[instance]), int(self.starts[instance + 1]))
+        base, first = np.int32(self.offsets[instance]), int(self.pairs.starts[instance])
         return VoteRows(
             self.left[rows] - base,
             self.right[rows] - base,
@@ -71,6 +76,7 @@ class VoteRows(NamedTuple):
             self.x[rows],
             self.offset[rows],
             self.pair[rows] - first,
+            self.starts[instance : instance + 2] - self.starts[instance],
             self.pairs.window(instance),
         )
 
@@ -128,7 +134,7 @@ def _group_rows(left: Any, right: Any, counts: Any, x: Any, order: Any, first: A
 
 
 def collapse_votes(
-    left: Codes, right: Codes, counts: Floats, x: Floats, pairs: Pairs, *, sided: bool
+    left: Codes, right: Codes, counts: Floats, x: Floats, pairs: Pairs, *, sided: bool, apart: Codes | None = None
 ) -> tuple[VoteRows, Ints]:
     """Return votes collapsed to one row per pair, side and covariates, and the row of each vote (−1 without outcome).
 
@@ -144,23 +150,60 @@ def collapse_votes(
         The counts of the pairs of these votes, sides merged.
     sided : bool
         Whether sides matter; otherwise the smaller slot comes to the left.
+    apart : int32[R], optional
+        What else votes must share to be one row, such as the expert.
 
     Notes
     -----
-    One sort by pair and a hash of the covariates, then a pass over the votes.
+    One sort by pair and a hash of the covariates, then a pass over the votes. Where a covariate is continuous, no two
+    votes are alike, and the votes stay as they are.
     """
     row_of = np.full(len(left), -1, dtype=np.int64)
     held = np.flatnonzero(counts.sum(axis=0) > 0)
     if len(held) < len(left):
         left, right, counts, x = left[held], right[held], counts[:, held], x[held]
+        apart = None if apart is None else apart[held]
     flip = left > right
     if not sided and flip.any():
         left, right = np.where(flip, right, left), np.where(flip, left, right)
         counts = np.stack([np.where(flip, counts[1], counts[0]), np.where(flip, counts[0], counts[1]), counts[2]])
         x = np.where(flip[:, None], -x, x)
-    # Adding 0 makes −0 and 0 the same bits.
-    x = np.ascontiguousarray(x + 0.0)
+    if _is_continuous(x):
+        group = np.arange(len(left))
+        total = counts
+    else:
+        first, group, total = _distinct_rows(left, right, counts, x, apart, pairs.n_slots)
+        left, right, x = left[first], right[first], x[first]
+    design = np.ones((len(left), 1 + x.shape[1]))
+    design[:, 1:] = x
     n = max(pairs.n_slots, 1)
+    known = pairs.left.astype(np.int64) * n + pairs.right
+    own = np.minimum(left, right).astype(np.int64) * n + np.maximum(left, right)
+    pair = np.minimum(np.searchsorted(known, own), max(len(known) - 1, 0))
+    missing = known[pair] != own if len(known) else np.ones(0, dtype=np.bool_)
+    if missing.any():
+        # A pair whose counts vanish beside those of others is none.
+        total = np.where(missing, 0.0, total)
+    row_of[held] = group
+    won, lost, tied = np.ascontiguousarray(total)
+    starts = np.searchsorted(pair, pairs.starts) if len(pairs.starts) > 2 else np.array([0, len(pair)])
+    ends = left.astype(np.int32), right.astype(np.int32)
+    return VoteRows(*ends, won, lost, tied, design, np.zeros(len(pair)), pair, starts, pairs), row_of
+
+
+def _is_continuous(x: Floats) -> bool:
+    """Return whether practically all values of some column differ, in a sample of the rows."""
+    sample = x[:: max(len(x) // _SAMPLE, 1)]
+    return any(len(np.unique(np.abs(column))) > 0.95 * len(column) for column in sample.T) and len(x) > _SAMPLE
+
+
+def _distinct_rows(
+    left: Codes, right: Codes, counts: Floats, x: Floats, apart: Codes | None, n_slots: int
+) -> tuple[Ints, Ints, Floats]:
+    """Return the first vote of each distinct row, ordered by pair, the row of each vote, and sums of the counts."""
+    # Adding 0 makes −0 and 0 the same bits.
+    x = np.ascontiguousarray((x if apart is None else np.column_stack([x, apart])) + 0.0)
+    n = max(n_slots, 1)
     room = 64 - (n * n - 1).bit_length() if n > 1 else 63
     key = np.empty(len(left), dtype=np.uint64)
     _row_keys(left, right, x.view(np.uint64), n, room, key)
@@ -168,19 +211,7 @@ def collapse_votes(
     first, group = np.empty(len(left), dtype=np.int64), np.empty(len(left), dtype=np.int64)
     total = np.empty((3, len(left)))
     found = _group_rows(left, right, counts, x, order, first, group, total)
-    first, total = first[:found], total[:, :found]
-    design = np.ones((found, 1 + x.shape[1]))
-    design[:, 1:] = x[first]
-    left, right = left[first].astype(np.int32), right[first].astype(np.int32)
-    known = pairs.left.astype(np.int64) * n + pairs.right
-    own = np.minimum(left, right).astype(np.int64) * n + np.maximum(left, right)
-    pair = np.minimum(np.searchsorted(known, own), max(len(known) - 1, 0))
-    if len(known):
-        # A pair whose counts vanish beside those of others is none.
-        total = np.where(known[pair] == own, total, 0.0)
-    row_of[held] = group
-    won, lost, tied = np.ascontiguousarray(total)
-    return VoteRows(left, right, won, lost, tied, design, np.zeros(found), pair, pairs), row_of
+    return first[:found], group, total[:, :found]
 
 
 @jit
@@ -193,6 +224,7 @@ def evaluate_votes(
     tie: float,
     theta: Any,
     model: int,
+    sided: bool,
     gradient: Any,
     weight: Any,
     shared_gradient: Any,
@@ -202,15 +234,16 @@ def evaluate_votes(
     """Return the log-likelihood, and add up its derivatives in the scores and the shared parameters.
 
     `theta` holds the side effect and the coefficients. `weight` takes the information of each pair; the other arrays
-    have a row for the tie parameter, the side effect and each coefficient.
+    have a place for the tie parameter, the side effect and each coefficient, the last one a row for each slot. Without
+    `sided` nothing is added up for the side effect.
     """
     left, right, n_left, n_right, n_ties = rows
-    d = len(theta)
+    d, begin = len(theta), 0 if sided else 1
     value = 0.0
     for r in range(len(left)):
         i, j = left[r], right[r]
         gap = s[i] - s[j] + offset[r]
-        for a in range(d):
+        for a in range(begin, d):
             gap += x[r, a] * theta[a]
         f, g, w, gt, c, h = _terms(gap, n_left[r], n_right[r], n_ties[r], tie, model)
         value += f
@@ -220,15 +253,15 @@ def evaluate_votes(
         if model > 0:
             shared_gradient[0] += gt
             information[0, 0] += h
-            cross_information[0, i] += c
-            cross_information[0, j] -= c
-        for a in range(d):
+            cross_information[i, 0] += c
+            cross_information[j, 0] -= c
+        for a in range(begin, d):
             z = x[r, a]
             shared_gradient[1 + a] += g * z
             wz = w * z
             information[0, 1 + a] += c * z
-            cross_information[1 + a, i] += wz
-            cross_information[1 + a, j] -= wz
+            cross_information[i, 1 + a] += wz
+            cross_information[j, 1 + a] -= wz
             for b in range(a, d):
                 information[1 + a, 1 + b] += wz * x[r, b]
     for a in range(1 + d):
@@ -293,3 +326,72 @@ def vote_gradients(
         columns, x, offset, cluster, ends, base, m, score, shared.tie, theta, shared.model, out, information
     )
     return out[:, np.concatenate([np.arange(m), m + learned])], information
+
+
+@jit
+def habit_pass(
+    rows: Any,
+    gap: Any,
+    h: Any,
+    expert: Any,
+    u: Any,
+    tie: float,
+    model: int,
+    value: Any,
+    gradient: Any,
+    information: Any,
+) -> None:
+    """Add up for every expert the log-likelihood at the habits `u`, its gradient along them, and its information.
+
+    `gap` is the logit of each row without habits, `h` what each habit adds to it per unit.
+    """
+    _, _, n_left, n_right, n_ties = rows
+    f = h.shape[1]
+    for r in range(len(gap)):
+        k = expert[r]
+        z = gap[r]
+        for a in range(f):
+            z += h[r, a] * u[k, a]
+        v, g, w, _, _, _ = _terms(z, n_left[r], n_right[r], n_ties[r], tie, model)
+        value[k] += v
+        for a in range(f):
+            if h[r, a] != 0.0:
+                gradient[k, a] += g * h[r, a]
+                for b in range(f):
+                    information[k, a, b] += w * h[r, a] * h[r, b]
+
+
+@jit
+def habit_cross(
+    rows: Any,
+    x: Any,
+    gap: Any,
+    h: Any,
+    expert: Any,
+    experts: Any,
+    base: int,
+    m: int,
+    tie: float,
+    model: int,
+    out: Any,
+) -> None:
+    """Add up for the experts from experts[0] to experts[1] the information between habits and other parameters.
+
+    Those are the scores of the slots from `base` to `base + m`, the tie parameter, the side effect and coefficients.
+    `gap` is the whole logit.
+    """
+    left, right, n_left, n_right, n_ties = rows
+    for r in range(len(gap)):
+        k = expert[r] - experts[0]
+        i, j = left[r] - base, right[r] - base
+        if expert[r] < experts[0] or expert[r] >= experts[1] or i < 0 or i >= m:
+            continue
+        _, _, w, _, c, _ = _terms(gap[r], n_left[r], n_right[r], n_ties[r], tie, model)
+        for a in range(h.shape[1]):
+            if h[r, a] == 0.0:
+                continue
+            out[k, a, i] += w * h[r, a]
+            out[k, a, j] -= w * h[r, a]
+            out[k, a, m] += c * h[r, a]
+            for b in range(x.shape[1]):
+                out[k, a, m + 1 + b] += w * h[r, a] * x[r, b]

@@ -1,0 +1,284 @@
+"""Habits of experts in Bradley-Terry: whom they favour, and how far a covariate sways each of them.
+
+Expert e adds h · u_e to the logit of a vote: for a family of items h is 1 where only the left item belongs to it and −1
+where only the right one does; for a covariate h is left minus right. The habits u_e are normal with mean 0 and a
+variance that all experts share, one for families and one for each covariate, estimated with the rest (empirical Bayes).
+Scores are those given by an expert without habits. The fit alternates between scores and habits until neither moves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from concordant.arrays import Floats, Ints
+from concordant.data.index import Slots
+from concordant.errors import DataError, listing
+
+if TYPE_CHECKING:
+    from concordant.aggregators._vote_outcomes import VoteOutcomes
+    from concordant.data.comparisons import Comparisons
+    from concordant.kernels.bradley_terry import Shared
+    from concordant.kernels.bradley_terry_votes import VoteRows
+
+__all__ = ["HabitDesign", "HabitFit", "HabitRows", "fit_habits", "habits_of", "information_loss", "profiled"]
+
+# The prior of a variance: as if one expert had been seen whose habit is 0.1.
+_PRIOR_VARIANCE, _PRIOR_EXPERTS = 0.01, 1.0
+# The change of logits and, relatively, of variances at which the alternation ends.
+_STILL = 1e-6
+_LONGEST_STEP = 2.0
+# Experts whose cross information is held in memory together.
+_CHUNK = 1000
+
+
+class HabitRows(NamedTuple):
+    """What habits add to the logit of each row, h (float64[Q, F]), and the expert of the row."""
+
+    h: Floats
+    expert: Ints
+
+
+class HabitDesign(NamedTuple):
+    """The habits that are looked for.
+
+    Attributes
+    ----------
+    family_of : dict of str to str
+        The family of an item; items that are not named belong to none.
+    families : list of str
+        The families.
+    columns_of : list of int
+        The covariates that sway experts differently, as columns of the covariates used.
+    covariates : list of str
+        Their names.
+    """
+
+    family_of: dict[str, str]
+    families: list[str]
+    columns_of: list[int]
+    covariates: list[str]
+
+    @classmethod
+    def of(cls, families: Mapping[str, str] | None, varying: Sequence[str], covariates: Sequence[str]) -> HabitDesign:
+        """Return the design for a mapping of items to families and the names of varying covariates among those used."""
+        known = {str(item): str(family) for item, family in (families or {}).items()}
+        unknown = [name for name in varying if name not in covariates]
+        if unknown:
+            raise DataError(
+                f"varying names {listing(unknown)}, which are no covariates of the fit. Name them in covariates= too."
+            )
+        return cls(known, list(dict.fromkeys(known.values())), [list(covariates).index(n) for n in varying], [*varying])
+
+    @property
+    def kinds(self) -> list[str]:
+        """What each habit is: "family" or "covariate"."""
+        return ["family"] * len(self.families) + ["covariate"] * len(self.covariates)
+
+    @property
+    def terms(self) -> list[str]:
+        """The family or covariate of each habit."""
+        return self.families + self.covariates
+
+    @property
+    def groups(self) -> Ints:
+        """The number of the variance of each habit: families share one."""
+        f = len(self.families)
+        return np.array([0] * f + [k + bool(f) for k in range(len(self.covariates))], dtype=np.int64)
+
+    def scale(self, unit: Floats) -> Floats:
+        """Return the units of the habits in the fit, given those of the covariates: 1 for families."""
+        return np.concatenate([np.ones(len(self.families)), unit[self.columns_of]])
+
+    def family_codes(self, slots: Slots, *, any_named: bool = True) -> Ints:
+        """Return the family of every slot, -1 for none; with `any_named` raise where no item has one."""
+        code = {family: k for k, family in enumerate(self.families)}
+        out = np.array([code.get(self.family_of.get(item, ""), -1) for item in slots.items.tolist()], dtype=np.int64)
+        if any_named and self.families and (out < 0).all():
+            raise DataError(
+                f"families names none of the items compared, such as {listing(slots.items.tolist(), 5)}. It maps items "
+                "to families."
+            )
+        return out
+
+    def effects(self, votes: Comparisons, x: Floats, u: Floats) -> Floats:
+        """Return what the habits `u` of the experts add to the logit of every row of comparisons."""
+        codes, who = self.family_codes(votes.slots, any_named=False), votes.row_expert
+        out = np.zeros(votes.n_rows)
+        for sign, code in ((1.0, codes[votes.left]), (-1.0, codes[votes.right])):
+            named = code >= 0
+            out[named] += sign * u[who[named], code[named]]
+        f = len(self.families)
+        for k, column in enumerate(self.columns_of, start=f):
+            out += x[:, column] * u[who, k]
+        return out
+
+    def columns(self, votes: VoteRows, slots: Slots) -> Floats:
+        """Return what each habit adds to the rows of votes per unit."""
+        codes = self.family_codes(slots)
+        h = np.zeros((len(votes.left), len(self.terms)))
+        row = np.arange(len(h))
+        for sign, code in ((1.0, codes[votes.left]), (-1.0, codes[votes.right])):
+            named = code >= 0
+            np.add.at(h, (row[named], code[named]), sign)
+        for k, column in enumerate(self.columns_of, start=len(self.families)):
+            h[:, k] = votes.x[:, 1 + column]
+        return h
+
+
+class HabitFit(NamedTuple):
+    """Habits by expert and term with their posterior standard deviations, and the variances by group."""
+
+    u: Floats
+    stderr: Floats
+    variance: Floats
+
+
+def _gaps(votes: VoteRows, score: Floats, shared: Shared) -> Floats:
+    """Return the logits without habits."""
+    theta = np.array([shared.side, *shared.beta])
+    out: Floats = score[votes.left] - score[votes.right] + votes.x @ theta
+    return out
+
+
+def _derivatives(
+    votes: VoteRows, rows: HabitRows, gap: Floats, u: Floats, shared: Shared
+) -> tuple[Floats, Floats, Floats]:
+    from concordant.kernels.bradley_terry_votes import habit_pass
+
+    k, f = u.shape
+    value, gradient, information = np.zeros(k), np.zeros((k, f)), np.zeros((k, f, f))
+    sums = value, gradient, information
+    habit_pass(votes.columns, gap, rows.h, rows.expert, u, shared.tie, shared.model, *sums)
+    return value, gradient, information
+
+
+def _maximise(
+    votes: VoteRows, rows: HabitRows, gap: Floats, u: Floats, precision: Floats, shared: Shared
+) -> tuple[Floats, Floats]:
+    """Return the habits given all else, and the information about each expert's habits: Newton's method by expert."""
+    value, gradient, information = _derivatives(votes, rows, gap, u, shared)
+    value = value - 0.5 * u**2 @ precision
+    for _ in range(50):
+        step = np.linalg.solve(information + np.diag(precision), (gradient - u * precision)[:, :, None])[:, :, 0]
+        size = np.abs(step).max(axis=1, initial=0.0)
+        if size.max(initial=0.0) <= 1e-8:
+            break
+        step *= np.minimum(1.0, _LONGEST_STEP / np.maximum(size, 1e-300))[:, None]
+        for _ in range(30):
+            moved = u + step
+            after, g, w = _derivatives(votes, rows, gap, moved, shared)
+            after = after - 0.5 * moved**2 @ precision
+            worse = after < value - 1e-11 * np.abs(value)
+            if not worse.any():
+                break
+            step[worse] *= 0.5
+        u, value, gradient, information = moved, after, g, w
+    return u, information
+
+
+def fit_habits(
+    outcomes: VoteOutcomes, refit: Callable[[Floats | None], tuple[Floats, Shared]], max_iter: int
+) -> tuple[HabitFit, int, bool]:
+    """Return the habits, with the number of rounds and whether they converged; the outcomes keep them.
+
+    `refit` returns scores and shared parameters given the habits that the outcomes hold, from the scores before.
+    """
+    design, votes, rows = outcomes.habits, outcomes.statistics, outcomes.habit_rows
+    if design is None:
+        raise TypeError("these outcomes have no habits")
+    group = design.groups
+    active = np.bincount(rows.expert, minlength=outcomes.votes.n_experts) > 0
+    u = np.zeros((outcomes.votes.n_experts, len(group)))
+    variance = np.full(int(group.max(initial=-1)) + 1, 0.1)
+    change = np.zeros(len(variance))
+    score, shared = refit(None)
+    converged, n_rounds = False, 0
+    while n_rounds < max_iter and not converged:
+        n_rounds += 1
+        precision = 1.0 / variance[group]
+        moved, information = _maximise(votes, rows, _gaps(votes, score, shared), u, precision, shared)
+        spread = np.diagonal(np.linalg.inv(information + np.diag(precision)), axis1=1, axis2=2)
+        found = np.empty(len(variance))
+        for k in range(len(variance)):
+            own = group == k
+            effective = np.clip(1.0 - spread[active][:, own] / variance[k], 0.0, 1.0).sum()
+            squares = float((moved[active][:, own] ** 2).sum())
+            found[k] = (squares + _PRIOR_EXPERTS * _PRIOR_VARIANCE) / (effective + _PRIOR_EXPERTS)
+        log_change = np.clip(np.log(found / variance), -1.5, 1.5)
+        # Where the changes form a geometric series, extrapolate to its limit (Aitken), then observe again.
+        ratio = log_change / np.where(change == 0.0, np.inf, change)
+        steady = (ratio > 0.4) & (ratio < 0.95)
+        leap = np.clip(log_change / np.where(steady, 1.0 - ratio, 1.0), -1.5, 1.5)
+        still = float(np.abs(moved - u).max(initial=0.0)) <= _STILL and float(np.abs(log_change).max()) <= _STILL
+        converged = still and n_rounds > 1
+        variance, change, u = variance * np.exp(leap), np.where(steady, 0.0, log_change), moved
+        outcomes.set_habits(u)
+        score, shared = refit(score)
+    precision = 1.0 / variance[group]
+    _, _, information = _derivatives(votes, rows, _gaps(votes, score, shared), u, shared)
+    spread = np.diagonal(np.linalg.inv(information + np.diag(precision)), axis1=1, axis2=2)
+    return HabitFit(u, np.sqrt(spread), variance), n_rounds, converged
+
+
+def habits_of(design: HabitDesign, saved: Mapping[str, Any], unit: Floats, experts: Sequence[str]) -> Floats:
+    """Return the saved habits of some experts in the units of the fit; experts that are not known have none."""
+    code = {name: k for k, name in enumerate(saved["expert"])}
+    table = np.array(saved["estimate"], dtype=np.float64).reshape(len(code), -1) * design.scale(unit)
+    known = np.array([code.get(name, -1) for name in experts], dtype=np.int64)
+    out = np.zeros((max(len(experts), 1), len(design.terms)))
+    out[: len(experts)][known >= 0] = table[known[known >= 0]]
+    return out
+
+
+def profiled(
+    outcomes: VoteOutcomes, score: Floats, prior: Floats, shared: Shared, learned: Ints, habits: HabitFit
+) -> tuple[Floats, Floats]:
+    """Return the information of shared parameters with scores and habits profiled out, and the response of the scores.
+
+    As in `_bradley_terry_fit.Solution`.
+    """
+    from concordant.aggregators._bradley_terry_fit import information
+
+    out, response = np.zeros((len(learned), len(learned))), np.zeros((len(learned), len(score)))
+    for n, own in outcomes.observed_instances():
+        m = own.stop - own.start
+        table = information(outcomes.statistics.window(n), score[own], float(prior[n]), shared, learned)
+        table = table - information_loss(outcomes, n, score, shared, learned, habits)
+        of_scores = table[:m, :m]
+        if prior[n] == 0:
+            of_scores = of_scores + max(float(np.trace(of_scores)) / m, 1.0) / m
+        response[:, own] = np.linalg.solve(of_scores, table[:m, m:]).T
+        out += table[m:, m:] - table[m:, :m] @ response[:, own].T
+    return out, response
+
+
+def information_loss(
+    outcomes: VoteOutcomes, instance: int, score: Floats, shared: Shared, learned: Ints, habits: HabitFit
+) -> Floats:
+    """Return what the information of an instance's scores and of `learned` loses to habits that are estimated too."""
+    from concordant.kernels.bradley_terry_votes import habit_cross
+
+    if outcomes.habits is None:
+        raise TypeError("these outcomes have no habits")
+    votes, rows, group = outcomes.statistics, outcomes.habit_rows, outcomes.habits.groups
+    base = int(outcomes.slots.offsets[instance])
+    m = int(outcomes.slots.offsets[instance + 1]) - base
+    bare = _gaps(votes, score, shared)
+    _, _, information = _derivatives(votes, rows, bare, habits.u, shared)
+    inverse = np.linalg.inv(information + np.diag(1.0 / habits.variance[group]))
+    root = np.linalg.cholesky(inverse)
+    kept = np.concatenate([np.arange(m), m + learned])
+    out = np.zeros((len(kept), len(kept)))
+    gap = bare + votes.offset
+    for first in range(0, len(root), _CHUNK):
+        last = min(first + _CHUNK, len(root))
+        cross = np.zeros((last - first, len(group), m + 1 + votes.x.shape[1]))
+        ends = (first, last)
+        habit_cross(votes.columns, votes.x, gap, rows.h, rows.expert, ends, base, m, shared.tie, shared.model, cross)
+        half = np.swapaxes(root[first:last], 1, 2) @ cross[:, :, kept]
+        flat = half.reshape(-1, len(kept))
+        out += flat.T @ flat
+    return out
