@@ -627,7 +627,7 @@ def arena(
     --------
     >>> sample = arena(6, 500, covariates={"length": 0.6}, n_experts=10, n_families=3, favouring=0.2)
     >>> sample.comparisons
-    Comparisons: 1 instance, 10 experts, 6 items, 500 rows with 500 outcomes (95 ties)
+    Comparisons: 1 instance, 10 experts, 6 items, 500 rows with 500 outcomes (92 ties)
       columns: length
     >>> len(sample.favours), sample.families["i4"]
     (2, 'f1')
