@@ -319,7 +319,8 @@ class Audit:
 
     def __init__(self, folder: Path) -> None:
         self.seen: list[str] = []
-        self._allowed = (os.path.realpath(folder) + os.sep, "/dev/")
+        kept = [folder, *filter(None, [os.environ.get("NUMBA_CACHE_DIR")])]
+        self._allowed = (*(os.path.realpath(path) + os.sep for path in kept), "/dev/")
         self._armed = False
         sys.addaudithook(self._notice)
 
