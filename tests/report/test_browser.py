@@ -9,7 +9,8 @@ from tests.report import browser, hostile
 
 import concordant as cc
 from concordant.data.sample import path
-from concordant.report.content import build_report
+from concordant.report import clusters
+from concordant.report.content import Report, build_report
 from concordant.report.page import render
 
 pytest.importorskip("jinja2")
@@ -252,22 +253,34 @@ def test_hostile_ids_stay_text_in_the_closer_look(chromium: browser.Browser, pag
     assert len(page.requests) == 1
 
 
-@pytest.mark.data
-@pytest.mark.parametrize("width", [1280, 390])
-@pytest.mark.parametrize("name", ["letor", "judges", "sushi", "films"])
-def test_real_data(chromium: browser.Browser, data_dir: Path, tmp_path: Path, name: str, width: int) -> None:
+@pytest.fixture(scope="module")
+def real(data_dir: Path, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Path:
+    """Return a report on real data, made once for both screens."""
+    with pytest.MonkeyPatch.context() as patch:
+        # Half as many simulated crowds still show the clusters they show, and are most of the seconds.
+        patch.setattr(clusters, "_DRAWS", 19)
+        report = report_on(request.param, data_dir)
+    file = tmp_path_factory.mktemp("real") / "report.html"
+    file.write_text(render(report), encoding="utf-8")
+    return file
+
+
+def report_on(name: str, data_dir: Path) -> Report:
     if name == "letor":
         votes, labels = cc.read_letor(data_dir / "MQ2008-agg" / "Fold1" / "test.txt")
-        report = build_report(votes, labels, convention="letor", title="MQ2008-agg")
-    elif name == "judges":
-        report = build_report(cc.read_comparisons(data_dir / "llmfao-pairwise" / "llmfao.csv"), title="Judges")
-    elif name == "sushi":
-        report = build_report(cc.read_preflib(data_dir / "preflib" / "14-sushi" / "00014-00000001.soc"))
-    else:
-        votes = cc.read(str(data_dir / "movielens-100k" / "u.data")).preferences
-        assert votes is not None
-        report = build_report(votes.select_experts(votes.experts[:200].tolist()), title="Films")
-    file = tmp_path / "report.html"
-    file.write_text(render(report), encoding="utf-8")
-    assert file.stat().st_size < 5_000_000
-    look(chromium.page(), file, width, dark=width == 390)
+        return build_report(votes, labels, convention="letor", title="MQ2008-agg")
+    if name == "judges":
+        return build_report(cc.read_comparisons(data_dir / "llmfao-pairwise" / "llmfao.csv"), title="Judges")
+    if name == "sushi":
+        return build_report(cc.read_preflib(data_dir / "preflib" / "14-sushi" / "00014-00000001.soc"))
+    films = cc.read(str(data_dir / "movielens-100k" / "u.data")).preferences
+    assert films is not None
+    return build_report(films.select_experts(films.experts[:200].tolist()), title="Films")
+
+
+@pytest.mark.data
+@pytest.mark.parametrize("real", ["letor", "judges", "sushi", "films"], indirect=True)
+@pytest.mark.parametrize("width", [1280, 390])
+def test_real_data(chromium: browser.Browser, real: Path, width: int) -> None:
+    assert real.stat().st_size < 5_000_000
+    look(chromium.page(), real, width, dark=width == 390)
