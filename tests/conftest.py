@@ -43,6 +43,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.golden)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _nobody_waits_for_the_disk() -> Iterator[None]:
+    """Let finished files reach the disk when the system likes: what a power failure leaves is nothing a test can see.
+
+    The tests finish thousands of small files. Processes that they start still wait for each, as users' do.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", os.fstat)
+        yield
+
+
 @pytest.fixture(scope="session")
 def data_dir() -> Path:
     """Return the folder of real data sets, or skip: they may not be redistributed with the project."""

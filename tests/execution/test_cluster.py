@@ -490,7 +490,7 @@ try:
     with connected(sys.argv[1], timeout=float(sys.argv[2])):
         handle = cluster().submit(time.sleep, 6000)
         # A busy machine may take long to get here; from here on nobody answers.
-        cluster()._timeout = 10.0
+        cluster()._timeout = 5.0
         print("ready", flush=True)
         cluster().result(handle)
 except DataError as error:
@@ -577,7 +577,7 @@ def test_workers_without_the_same_concordant_are_named_at_once(
 @pytest.mark.parametrize(
     ("victim", "sent", "said"),
     [
-        ("worker", signal.SIGKILL, "the Dask cluster has had no workers for 10 seconds."),
+        ("worker", signal.SIGKILL, "the Dask cluster has had no workers for 5 seconds."),
         ("scheduler", signal.SIGKILL, "the Dask scheduler at '{address}' does not answer."),
         ("scheduler", getattr(signal, "SIGSTOP", 0), "the Dask scheduler at '{address}' does not answer."),
     ],
