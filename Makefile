@@ -52,7 +52,7 @@ format: $(VENV)/.dev
 
 types: $(VENV)/.dev
 	@echo "== mypy --strict"
-	@$(PY) -m mypy
+	@$(PY) -m mypy --num-workers $(WORKERS)
 
 layers: $(VENV)/.dev
 	@echo "== import-linter"
