@@ -10,7 +10,7 @@ import pytest
 
 import concordant as cc
 from concordant.base.saving import read_arrays, write_arrays
-from concordant.errors import ConcordantError, DataError, FormatError, KindError
+from concordant.errors import ConcordantError, DataError, DataWarning, FormatError, KindError
 
 # The first batches do not place all items, and few judges see the last one.
 pytestmark = [
@@ -184,3 +184,16 @@ def test_a_leaderboard_is_no_model_and_a_model_no_leaderboard(tmp_path: Path) ->
     cc.RRF().save(file)
     with pytest.raises(FormatError, match=r"concordant\.load"):
         cc.Leaderboard.load(file)
+
+
+def test_votes_that_are_added_twice_are_noticed(tmp_path: Path) -> None:
+    one, two = (cc.synthetic.bradley_terry(6, 300, random_state=n).comparisons for n in (1, 2))
+    arena = cc.Leaderboard("bradley-terry", one)
+    arena.update(two)
+    arena.save(tmp_path / "state")
+    again = cc.Leaderboard.load(tmp_path / "state")
+    with pytest.warns(DataWarning, match="an earlier update added exactly the same 300 votes"):
+        again.update(one)
+    assert again.n_votes == 900.0
+    # Other votes of the same number are no reason to warn.
+    again.update(cc.synthetic.bradley_terry(6, 300, random_state=3).comparisons)

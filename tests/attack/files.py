@@ -287,6 +287,35 @@ CASES: dict[str, Case] = {
         _by("read_comparisons"),
         readers.counts,
     ),
+    "one column for each outcome": Case(
+        "train.csv",
+        b"id,model_a,model_b,winner_model_a,winner_model_b,winner_tie\n"
+        b"7,x,y,1,0,0\n8,y,z,0,1,0\n9,x,z,0,0,1\n12,z,y,True,False,false\n",
+        _by("read_comparisons"),
+        readers.one_hot,
+    ),
+    "arena": Case(
+        "arena.csv",
+        ",".join(readers.ARENA).encode()
+        + b"\nx,y,model_a,u1,English,2024-06-25,30,10\ny,z,tie,u2,German,2024-06-25 14:03,0,0\n"
+        b"z,x,tie (bothbad),u1,,2024-06-25T14:03:07Z,7,21\nx,y,model_b,u3,English,2024-06-25T14:03:07.25+05:30,1.5,0\n",
+        _by(
+            "read_comparisons",
+            time="when",
+            category="language",
+            covariates={"length": "(length_a - length_b) / (length_a + length_b)"},
+            both_bad="apart",
+            where="language!=German",
+        ),
+        readers.arena,
+        found=False,
+    ),
+    "json array": Case(
+        "v.json",
+        b"[\n" + b",\n".join(b'{"winner": "m%d", "loser": "m%d"}' % (i % 3, (i + 1) % 3) for i in range(6)) + b"\n]\n",
+        _by("read_comparisons"),
+        readers.json_array,
+    ),
     "collapsed": Case("v.csv", _VOTES, _by("read_comparisons", collapse=True), found=False),
     "columns": Case(
         "x.txt",
@@ -829,6 +858,14 @@ def _written(read: Callable[[Path], Any], ending: str, path: Path) -> Any:
             return found
         if isinstance(part, cc.Consensus):
             out.append(told(tabular.read_consensus(target)))
+            continue
+        if isinstance(part, cc.Comparisons) and part.columns.names:
+            named: dict[str, Any] = {name: name for name in ("time", "category") if name in part.columns.names}
+            if part.time is not None and (abs(part.time) >= 1e11).any():
+                # As numbers, times after the year 5000 are milliseconds.
+                return found
+            names = part.covariate_names.tolist()
+            out.append(told(cc.read_comparisons(target, **named, covariates=names or None)))
             continue
         back = told(cc.read(target))
         # A table knows of no expert who ranks nothing.

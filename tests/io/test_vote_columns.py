@@ -195,7 +195,17 @@ def test_times_are_those_of_the_standard_library(text: str, when: datetime.datet
 
 
 @pytest.mark.parametrize(
-    "text", ["2023-02-29", "2024-06-25T24:00", "2024-6-25", "25.06.2024", "noon", "2024-06-25T1:00"]
+    "text",
+    [
+        "2023-02-29",
+        "2024-06-25T24:00",
+        "2024-6-25",
+        "25.06.2024",
+        "noon",
+        "2024-06-25T1:00",
+        "2024-06-25T11:00+05:",
+        "2024-06-25T١١:00",
+    ],
 )
 def test_no_time(text: str) -> None:
     with pytest.raises(DataError, match=r"row 1: the time must be an ISO 8601"):
@@ -429,6 +439,10 @@ def test_collapsing_while_reading(tmp_path: Path) -> None:
             "v.json:2: .*'left' is given tw",
         ),
         ('[{"left": "x", "right": "y", "winner": "\\ud800"}]', "v.json:1: "),
+        (
+            '[{"left": 1e400, "right": "y", "winner": "left"}]',
+            "v.json:1: the value of 'left' is a number that is too large",
+        ),
         ("[]", "the file holds no rows"),
     ],
 )

@@ -12,6 +12,18 @@ from concordant.data.labels import Labels
 from concordant.data.preferences import Preferences
 
 
+def _columns_of(votes: Comparisons, n: int) -> dict[str, Any]:
+    """Return what is known of a row beside its counts, covariates under their names."""
+    columns = votes.columns
+    out: dict[str, Any] = {} if columns.time is None else {"time": float(columns.time[n])}
+    if columns.category is not None:
+        code = int(columns.category[n])
+        out["category"] = None if code < 0 else columns.categories[code]
+    if columns.n_both_bad is not None:
+        out["n_both_bad"] = float(columns.n_both_bad[n])
+    return out | {f"covariate {c}": float(votes.covariates[n, j]) for j, c in enumerate(votes.covariate_names)}
+
+
 def contents(container: Any) -> Any:
     """Return everything a container says, with ids in place of codes."""
     where = [container.slots.where(s) for s in range(container.n_slots)]
@@ -30,9 +42,11 @@ def contents(container: Any) -> Any:
             _, right = where[int(container.right[n])]
             expert = None if container.expert is None else container.experts[int(container.expert[n])]
             counts = (float(container.n_left[n]), float(container.n_right[n]), float(container.n_ties[n]))
+            more = _columns_of(container, n)
             if not container.sided and left > right:
                 left, right, counts = right, left, (counts[1], counts[0], counts[2])
-            votes[instance, expert, left, right, counts] += 1
+                more = {name: -value if name.startswith("covariate ") else value for name, value in more.items()}
+            votes[instance, expert, left, right, counts, *more.items()] += 1
         return container.sided, votes, set(where)
     if isinstance(container, Labels):
         return {w: repr(float(v)) for w, v in zip(where, container.label, strict=True)}

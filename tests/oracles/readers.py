@@ -8,6 +8,7 @@ damaged header means, for instance) they raise UnsureError and say nothing about
 from __future__ import annotations
 
 import csv
+import datetime
 import io
 import json
 import math
@@ -32,7 +33,8 @@ _RETURN = "\ue00d"
 LEFT = {"left", "l", "a", "first", "1", *(f"{w}a" for w in ("model", "answer", "response", "assistant", "option"))}
 RIGHT = {"right", "r", "b", "second", "0", *(f"{w}b" for w in ("model", "answer", "response", "assistant", "option"))}
 LEFT, RIGHT = LEFT | {"itema"}, RIGHT | {"itemb"}
-TIE = {"tie", "tied", "draw", "both", "equal", "same", "neither", "tie(bothbad)", "bothbad", "bothgood", "0.5"}
+BAD = {"tie(bothbad)", "bothbad"}
+TIE = {"tie", "tied", "draw", "both", "equal", "same", "neither", "bothgood", "0.5"} | BAD
 
 
 class RefusedError(Exception):
@@ -400,20 +402,21 @@ def orders(data: bytes, path: Path) -> Any:
     return _preferences("rank", given)
 
 
-def _votes(rows: Sequence[tuple[str, str, str | None, tuple[float, float, float]]], sided: bool) -> Any:
-    """Return comparisons of (left, right, expert, counts)."""
+def _votes(rows: Sequence[tuple[Any, ...]], sided: bool) -> Any:
+    """Return comparisons of (left, right, expert, counts), perhaps with further columns."""
     lefts, rights = _tidy([r[0] for r in rows], [r[1] for r in rows])
     (experts,) = _tidy([r[2] or "" for r in rows])
     judged = rows[0][2] is not None
     out: Counter[Any] = Counter()
-    for left, right, expert, counts in zip(lefts, rights, experts, [r[3] for r in rows], strict=True):
+    for left, right, expert, (counts, *more) in zip(lefts, rights, experts, [r[3:] for r in rows], strict=True):
         if not left or not right or (judged and not expert):
             raise RefusedError("no id")
         if left == right:
             raise RefusedError("with itself")
         if not sided and left > right:
             left, right, counts = right, left, (counts[1], counts[0], counts[2])
-        out["all", expert if judged else None, left, right, counts] += 1
+        columns = more[0].items() if more else ()
+        out["all", expert if judged else None, left, right, counts, *columns] += 1
     return sided, out, {("all", i) for pair in zip(lefts, rights, strict=True) for i in pair}
 
 
@@ -435,7 +438,77 @@ def sides(data: bytes, path: Path) -> Any:
     if found[0] != found[-1]:
         raise RefusedError("side or item")
     counts = [tuple(float(code == k) for k in range(3)) for code in found[0]]
-    return _votes([(r[0], r[1], r[3], c) for r, c in zip(rows, counts, strict=True)], sided=True)  # type: ignore[misc]
+    return _votes([(r[0], r[1], r[3], c) for r, c in zip(rows, counts, strict=True)], sided=True)
+
+
+def one_hot(data: bytes, path: Path) -> Any:
+    """Read a column for each outcome, of which exactly one is 1."""
+    rows = _table(data, ",", ("id", "model_a", "model_b", "winner_model_a", "winner_model_b", "winner_tie"))
+    given = []
+    for _, left, right, *cells in rows:
+        if any(cell.casefold() in NOTHING for cell in cells):
+            raise RefusedError("no outcome")
+        words = {"true": "1", "false": "0"}
+        counted = tuple(_number(words.get(cell.lower(), cell)) for cell in cells)
+        if sorted(counted) != [0.0, 0.0, 1.0]:
+            raise RefusedError("not one of them")
+        given.append((left, right, None, counted))
+    return _votes(given, sided=True)  # type: ignore[arg-type]
+
+
+_TIME = re.compile(
+    r"(\d{4}-\d{2}-\d{2})(?:[T ](\d{2}:\d{2})(:\d{2})?(?:[.,](\d{1,9})\d*)? ?(Z|z|UTC|[+-]\d{2}(?::?\d{2})?)?)?",
+    re.ASCII,
+)
+
+
+def _time(text: str) -> float:
+    """Return an ISO 8601 time in seconds, by the standard library."""
+    found = _TIME.fullmatch(text)
+    if found is None or (found[4] and not found[3]):
+        raise RefusedError("no time")
+    day, clock, seconds, fraction, zone = found.groups()
+    zone = "+00:00" if zone in (None, "Z", "z", "UTC") else zone
+    zone = zone if ":" in zone else f"{zone[:3]}:{zone[3:] or '00'}"
+    try:
+        whole = datetime.datetime.fromisoformat(f"{day}T{clock or '00:00'}{seconds or ':00'}{zone}")
+    except ValueError:
+        raise RefusedError("no time") from None
+    start = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+    return (whole - start).total_seconds() + (float(f"0.{fraction}") if fraction else 0.0)
+
+
+ARENA = ("model_a", "model_b", "winner", "judge", "language", "when", "length_a", "length_b")
+
+
+def arena(data: bytes, path: Path) -> Any:
+    """Read votes with time, category, a covariate and both bad apart; those in German are left out."""
+    rows = [row for row in _table(data, ",", ARENA) if row[4] != "German"]
+    if not rows:
+        raise RefusedError("no rows")
+    if re.fullmatch(r"[-+]?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d+)?", next((row[5] for row in rows if row[5]), "")):
+        raise UnsureError("numbers as times")
+    found = []
+    for reading in (_by_side, _by_item):
+        codes = [reading(*row[:3]) for row in rows]
+        if None not in codes:
+            found.append(codes)
+    if not found:
+        raise RefusedError("outcome")
+    if found[0] != found[-1]:
+        raise RefusedError("side or item")
+    out = []
+    for row, code in zip(rows, found[0], strict=True):
+        bad = code == 2 and _word(row[2]) in BAD
+        lengths = [_number(cell) for cell in row[6:]]
+        if min(lengths) < 0:
+            raise RefusedError("below 0")
+        if row[5].casefold() in NOTHING:
+            raise RefusedError("no time")
+        ratio = (lengths[0] - lengths[1]) / (sum(lengths) or 1.0)
+        more = {"time": _time(row[5]), "category": row[4] or None, "n_both_bad": float(bad), "covariate length": ratio}
+        out.append((row[0], row[1], row[3], tuple(float(code == k and not bad) for k in range(3)), more))
+    return _votes(out, sided=True)  # type: ignore[arg-type]
 
 
 def _word(text: str) -> str:
@@ -521,6 +594,24 @@ def _objects(data: bytes, names: Sequence[str]) -> list[list[str]]:
     if not any(any(f for f in row) for row in out[:200]):
         raise UnsureError("no keys")
     return out
+
+
+def json_array(data: bytes, path: Path) -> Any:
+    """Read an array of objects with winner and loser."""
+    text = _text(data)
+    if "\0" in text or not re.match(r"[ \t\r\n]*\[[ \t\r\n]*[{\]]", text):
+        raise UnsureError("another beginning")
+    try:
+        found = json.loads(text, object_pairs_hook=_once, parse_constant=_not_json)
+    except (ValueError, RecursionError):
+        raise RefusedError("no JSON") from None
+    if not all(isinstance(row, dict) for row in found):
+        raise RefusedError("no object")
+    lines = "\n".join(json.dumps(row) for row in found)
+    if not lines:
+        raise RefusedError("no rows")
+    rows = _objects(lines.encode(), ("winner", "loser"))
+    return _votes([(w, x, None, (1.0, 0.0, 0.0)) for w, x in rows], sided=False)
 
 
 def json_winners(data: bytes, path: Path) -> Any:

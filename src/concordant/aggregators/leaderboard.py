@@ -21,7 +21,17 @@ from concordant.data.comparisons import Comparisons
 from concordant.data.consensus import Consensus
 from concordant.data.index import Slots, Texts
 from concordant.data.vote_columns import VoteColumns
-from concordant.errors import DataError, FormatError, KindError, NotFittedError, ParameterError, listing
+from concordant.errors import (
+    DataError,
+    DataWarning,
+    FormatError,
+    KindError,
+    NotFittedError,
+    ParameterError,
+    listing,
+    warn,
+)
+from concordant.inference.likelihood import data_digest
 
 __all__ = ["Leaderboard"]
 
@@ -87,6 +97,8 @@ class Leaderboard:
         self._pairs: Comparisons | None = None
         self.n_votes = 0.0
         self.latest: dict[str, float] = {}
+        # What identifies the votes of each update, so that votes which are added twice are noticed.
+        self._batches: list[str] = []
         if votes is not None:
             self.update(votes)
 
@@ -119,11 +131,12 @@ class Leaderboard:
         """Add votes and return the scores of all votes so far, without intervals.
 
         Votes that differ from the earlier ones in their columns, in naming experts or in showing sides are refused, and
-        nothing is added.
+        nothing is added. Votes that are exactly those of an earlier update count again, and a DataWarning says so.
         """
         if not isinstance(votes, Comparisons):
             raise KindError(f"Leaderboard takes Comparisons. Got {type(votes).__name__}.")
         n_new = float(votes.outcomes.sum())
+        batch = data_digest(votes)
         latest = dict(self.latest)
         rows, pairs = list(self._rows), self._pairs
         if self._half_life is not None:
@@ -144,6 +157,14 @@ class Leaderboard:
         self._rows, self._pairs, self._fitted = rows, pairs, fitted
         self.n_votes += n_new
         self.latest = latest
+        if batch in self._batches and n_new:
+            warn(
+                f"an earlier update added exactly the same {n_new:,.10g} votes; they count once more now. If they are "
+                "the same votes, go back to the leaderboard as it was before.",
+                DataWarning,
+            )
+        else:
+            self._batches.append(batch)
         return found
 
     def board(self) -> Consensus:
@@ -186,6 +207,7 @@ class Leaderboard:
             "params": self._params,
             "n_votes": self.n_votes,
             "latest": self.latest,
+            "batches": self._batches,
             "sided": votes.sided,
             "instances": votes.instances.tolist(),
             "items": votes.items.tolist(),
@@ -206,6 +228,7 @@ class Leaderboard:
         try:
             votes = _restored(header, arrays)
             out = cls(BradleyTerry(**_mapping(header, "params")))
+            batches = _texts(header, "batches")
             latest, n_votes = _mapping(header, "latest"), float(header["n_votes"])
             if not all(isinstance(t, float) and np.isfinite(t) for t in latest.values()) or not 0 <= n_votes < np.inf:
                 raise ValueError("times and the number of votes must be finite numbers")
@@ -213,7 +236,7 @@ class Leaderboard:
             out._fitted, _ = out._fit(votes if out.method.reliability else out._pairs, uncertainty="none")
         except (DataError, KeyError, ParameterError, TypeError, ValueError) as error:
             raise FormatError(f"{path}: it is no leaderboard that Concordant wrote: {error}") from error
-        out.n_votes, out.latest = n_votes, latest
+        out.n_votes, out.latest, out._batches = n_votes, latest, batches
         return out
 
 

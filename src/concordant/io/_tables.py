@@ -583,6 +583,9 @@ class _JsonArray(TableFile):
         columns: dict[str, list[str]] = {str(c): [] for c in wanted}
         for line, row in self._objects():
             _check_keys(self.path, line, row, keys)
+            huge = next((key for key in keys if isinstance(row.get(key), float) and not isfinite(row[key])), None)
+            if huge is not None:
+                raise ParseError(self.path, line, f"the value of {quote(huge)} is a number that is too large.")
             for c, key in zip(wanted, keys, strict=True):
                 columns[str(c)].append(_json_text(row.get(key)) or "")
         return pl.DataFrame(columns, schema=dict.fromkeys(columns, pl.String)).with_columns(pl.all().str.strip_chars())

@@ -16,8 +16,9 @@ from concordant.io._tables import is_number
 __all__ = ["parse_time", "parse_times"]
 
 _ISO = (
-    r"^(\d{4})-(\d{2})-(\d{2})"
-    r"(?:[T ](\d{2}):(\d{2})(?::(\d{2})(?:[.,](\d{1,9})\d*)?)?\s*(?:(Z|z|UTC)|([+-])(\d{2}):?(\d{2})?)?)?$"
+    r"^([0-9]{4})-([0-9]{2})-([0-9]{2})"
+    r"(?:[T ]([0-9]{2}):([0-9]{2})(?::([0-9]{2})(?:[.,]([0-9]{1,9})[0-9]*)?)?"
+    r" ?(?:(Z|z|UTC)|([+-])([0-9]{2})(?::?([0-9]{2}))?)?)?$"
 )
 _PARTS = ("year", "month", "day", "hour", "minute", "second", "fraction", "zone", "sign", "zone_hour", "zone_minute")
 # Unix times of this size or more are in milliseconds, microseconds and nanoseconds; as seconds they are after 5000.
