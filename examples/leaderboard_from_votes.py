@@ -1,31 +1,51 @@
-"""Make a leaderboard from pairwise votes with ties, and show how much it depends on each judge.
+"""From pairwise votes to a board people can publish: which votes count, Elo with intervals and tiers, judges, updates.
 
 Runs on the bundled sample: python examples/leaderboard_from_votes.py
+Or on your own votes, in LMArena's columns: python examples/leaderboard_from_votes.py arena.csv gpt-4-0314
 """
 
 from __future__ import annotations
 
+import sys
+
 import concordant as cc
 from concordant.data.sample import path
-from concordant.metrics import kendall_tau_b
 
 
 def main() -> None:
-    votes = cc.read_comparisons(path("votes.csv"))
+    file, anchor = (sys.argv[1], sys.argv[2]) if len(sys.argv) > 2 else (path("votes.csv"), "ember-m")
+
+    # Conditions on columns of the file would stand here: where=["language=English"], distinct="judge,question_id".
+    votes = cc.read_comparisons(file)
     print(votes)
 
-    board = cc.aggregate(votes, "copeland")
-    for instance, item, score, rank in board.to_frame().select("instance", "item", "score", "rank").rows():
-        print(f"{rank:3d}  {item:12s} {score:+4.0f}  ({instance})")
+    # No judge counts more than 95 times.
+    votes = votes.cap_experts(95)
+    print(f"{votes.n_rows:,} votes are left\n")
 
-    # How much does the order depend on single judges? Leave out one at a time.
-    everyone = dict(zip(board.items, board.rank.tolist(), strict=True))
-    print("\nagreement with the full board (tau-b) when a judge is left out:")
-    for judge in sorted(votes.experts):
-        others = votes.select_experts([j for j in votes.experts if j != judge])
-        without = cc.aggregate(others, "copeland")
-        ranks = dict(zip(without.items, without.rank.tolist(), strict=True))
-        print(f"  {judge}: {kendall_tau_b(everyone, ranks):.3f}")
+    # Judges who guess, or who read the scale upside down, lose their weight.
+    model = cc.BradleyTerry(reliability=True)
+    board = model.fit_predict(votes)
+    shown = board.scaled("elo", anchor=anchor).with_tiers()
+    print("rank  item          Elo  95% interval  tier")
+    for row in shown.to_frame().sort("rank").iter_rows(named=True):
+        interval = f"{row['lower']:.0f} to {row['upper']:.0f}"
+        print(f"{row['rank']:4d}  {row['item']:12s} {row['score']:4.0f}  {interval:>12s}  {row['tier']:4.0f}")
+
+    print("\nthe least reliable judges:")
+    print(
+        cc.describe_experts(votes, board, model).sort("weight").select("expert", "rows", "weight", "agreement").head(4)
+    )
+
+    print("\nwhich model predicts the votes of judges it has not seen?")
+    models = {"bradley-terry": cc.BradleyTerry(), "elo": cc.Elo()}
+    found = {name: cc.cross_validate(one, votes, split_by="expert") for name, one in models.items()}
+    print(cc.compare(found))
+
+    # Next week's votes: an update gives the board of all votes so far.
+    arena = cc.Leaderboard(cc.BradleyTerry(), votes.select_rows(range(1000)))
+    arena.update(votes.select_rows(range(1000, votes.n_rows)))
+    print(f"\nafter the update: {', '.join(arena.board().ranking()[:3])} lead, from {arena.n_votes:,.0f} votes")
 
 
 if __name__ == "__main__":

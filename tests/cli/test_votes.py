@@ -158,6 +158,10 @@ def test_an_update_prints_writes_and_keeps_judges(invoke: Invoke, tmp_path: Path
     assert found["expert"].to_list() == want["expert"].to_list()
     for column in ("coverage", "agreement"):
         assert found[column].to_list() == pytest.approx(want[column].to_list())
+    scaled = invoke(
+        "aggregate", "--update", state, arena(tmp_path / "4.csv", range(9)), "--scale", "elo", "--anchor", "m7"
+    )
+    assert "Elo scale: item 'm7' is at 1000" in scaled.stderr
     out = tmp_path / "board.csv"
     invoke("aggregate", "--update", state, arena(tmp_path / "3.csv", range(5)), "-o", out, "-q")
     assert pl.read_csv(out).height == 8
@@ -180,6 +184,9 @@ def test_a_failed_update_changes_nothing(invoke: Invoke, tmp_path: Path, monkeyp
     refused(tmp_path / "w.csv", said="cannot join comparisons with")
     (tmp_path / "bad.csv").write_text("model_a,model_b,winner,judge,tstamp\nm1,m2,who,u1,1.7e9\n")
     refused(tmp_path / "bad.csv", said="bad.csv:2: the outcome 'who'")
+
+    refused(votes, "--scale", "elo", "--anchor", "nobody", said="nobody")
+    refused(votes, "--instance", "elsewhere", said="elsewhere")
 
     def board_of(self: cc.Leaderboard) -> cc.Consensus:
         raise DataError("no board today")

@@ -6,6 +6,7 @@ import math
 import os
 import shlex
 import sys
+from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any
@@ -183,17 +184,22 @@ def command(
         _check_block_options(in_blocks, reading, checkpoint, workers)
         form = _Form(to, top, tag, break_ties, quote_formulas)
         if update is not None:
-            arena, board = _updated(session, update, chosen, settings, inputs, reading)
+
+            def displayed(board: Consensus) -> Consensus:
+                scaled = scaling.applied(board)
+                # Raises for an instance that is not there.
+                part = scaled if instance is None else scaled[instance]
+                return scaled if written is None else part
+
+            arena, board, scaled = _updated(session, update, chosen, settings, inputs, reading, displayed)
             if experts_table is not None:
                 _write_experts(session, arena.votes, board, {}, arena.fitted, experts_table, quote_formulas)
-            board = scaling.applied(board)
             if written is not None:
-                board = board if instance is None else board[instance]
-                _write(session, board, written, form.named(written), chosen.name)
+                _write(session, scaled, written, form.named(written), chosen.name)
             else:
                 shown = rows if top is None else top
                 discounted = arena.method.half_life is not None
-                leaderboard(session, board, arena.votes, chosen=instance, rows=shown, discounted=discounted)
+                leaderboard(session, scaled, arena.votes, chosen=instance, rows=shown, discounted=discounted)
             return
         with workers.connected() as remote:
             found: Source | Blocks
@@ -246,10 +252,11 @@ def _updated(
     settings: dict[str, Any],
     inputs: list[str],
     reading: Reading,
-) -> tuple[Leaderboard, Consensus]:
-    """Add the votes of the input to the leaderboard in a file, and return it with its board.
+    displayed: Callable[[Consensus], Consensus],
+) -> tuple[Leaderboard, Consensus, Consensus]:
+    """Add the votes of the input to the leaderboard in a file; return it with its board, also as `displayed` gives it.
 
-    The file is written once the board is known, whole or not at all.
+    The file is written once the board is known and can be displayed, whole or not at all.
     """
     from concordant.aggregators.bradley_terry import BradleyTerry
     from concordant.aggregators.leaderboard import Leaderboard
@@ -277,13 +284,14 @@ def _updated(
         with session.progress(f"updating {state}", 1):
             arena.update(votes)
             board = arena.board()
+            shown = displayed(board)
     if not known and os.path.exists(state):
         raise DataError(f"{state}: another process wrote this file meanwhile. Nothing was written; repeat the command.")
     arena.save(state)
     session.params |= {"votes_added": arena.n_votes - before, "votes": arena.n_votes}
     added, total = (format_number(n, 15) for n in (arena.n_votes - before, arena.n_votes))
     session.note(f"{'updated' if known else 'wrote'} {state}: {added} votes added, {total} in all.")
-    return arena, board
+    return arena, board, shown
 
 
 def _needed_by_state(arena: Leaderboard, reading: Reading, *, known: bool) -> dict[str, Any]:
