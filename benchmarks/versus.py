@@ -1,7 +1,8 @@
 """Times the present source beside another commit, in turns and in one run: start-up, request, workload A, B1.
 
-`make versus REV=v0.1.0` prints new over old, the best of several runs each; a ratio above 1 is slower than before. The
-old source is unpacked under benchmarks/work and runs with the environment of the new one.
+`make versus REV=v0.1.0` prints new over old, of the best and of the median of several runs; a ratio above 1 is slower
+than before. On a machine with other work the two differ: how far shows the noise. The old source is unpacked under
+benchmarks/work and runs with the environment of the new one.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import argparse
 import io
 import json
 import os
+import statistics
 import subprocess
 import sys
 import tarfile
@@ -95,22 +97,25 @@ def main() -> None:
     """Time every case in turns and print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("revision", help="the commit to compare with")
+    parser.add_argument("--rounds", type=int, default=1, help="how many times as many rounds as usual")
     parser.add_argument("--only", default="", help="cases, separated by commas: those whose names hold one of these")
     options = parser.parse_args()
     sources = {"old": unpacked(options.revision), "new": ROOT / "src"}
-    print(f"{'':28s} {'old':>10s} {'new':>10s}   new / old", flush=True)
+    print(f"{'':28s} {'old':>10s} {'new':>10s}   new / old   medians", flush=True)
     for name, (rounds, timed) in cases().items():
         if options.only and not any(part in name for part in options.only.split(",")):
             continue
         seen: dict[str, list[float]] = {which: [] for which in sources}
         # The first round fills caches.
-        for turn in range(rounds + 1):
-            for which, source in sources.items():
-                seconds = timed(source)
+        for turn in range(rounds * options.rounds + 1):
+            # Who is first in a round takes turns as well.
+            for which in sorted(sources, reverse=bool(turn % 2)):
+                seconds = timed(sources[which])
                 if turn:
                     seen[which].append(seconds)
         old, new = min(seen["old"]), min(seen["new"])
-        print(f"{name:28s} {1000 * old:8.2f}ms {1000 * new:8.2f}ms   {new / old:.3f}", flush=True)
+        middle = statistics.median(seen["new"]) / statistics.median(seen["old"])
+        print(f"{name:28s} {1000 * old:8.2f}ms {1000 * new:8.2f}ms   {new / old:9.3f}   {middle:7.3f}", flush=True)
 
 
 if __name__ == "__main__":

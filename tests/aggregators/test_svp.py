@@ -216,3 +216,10 @@ def test_published_rows(data_dir: Path) -> None:
     assert np.round(mean(majorities), 2).tolist() == [35.67, 37.39, 39.11, 40.50, 41.59, 40.94, 42.63]
     published = [32.49, 36.20, 38.62, 40.17, 41.85, 38.52, 43.61]
     np.testing.assert_allclose(mean(svp), published, rtol=0, atol=0.7)
+
+
+def test_a_rank_above_the_number_of_items_is_that_of_the_table() -> None:
+    """It had ended in a MemoryError."""
+    data = cc.synthetic.meta_search(3, n_items=(4, 6), random_state=3).preferences
+    want = cc.SVP(rank=6).fit_predict(data)
+    np.testing.assert_array_equal(cc.SVP(rank=2_000_000_000).fit_predict(data).score, want.score)

@@ -240,8 +240,9 @@ class SVP(Aggregator):
             local = np.empty(n, dtype=np.int32)
             local[items] = np.arange(len(items), dtype=np.int32)
             margins = local[first[rows]], local[second[rows]], value[rows]
-            half = self.rank // 2
-            free = min(half * (2 * len(items) - 2 * half - 1), len(items) * (len(items) - 1) // 2)
+            # A skew-symmetric table of M items has a rank of at most M.
+            half = min(self.rank, len(items)) // 2
+            free = half * (2 * len(items) - 2 * half - 1)
             if len(rows) < free:
                 sparse = True
                 place, margins = _order_by_margins(margins, len(items))
