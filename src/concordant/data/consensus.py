@@ -58,6 +58,10 @@ OPTIONAL_COLUMNS = ("stderr", "lower", "upper", "rank_lower", "rank_upper", "p_v
 TEXT_COLUMNS = ("scale", "gauge")
 
 
+# Differences of scores below this are finite.
+_SMALL = 1e307
+
+
 def _drops(by_score: Floats) -> Floats:
     # A difference too large for a float is infinite, which is large enough; NaN scores are refused later.
     with np.errstate(over="ignore", invalid="ignore"):
@@ -85,10 +89,9 @@ def rank_scores(score: Floats, offsets: Ints, *, relative_tolerance: bool = Fals
     new = np.empty(n, dtype=np.bool_)
     new[0] = True
     if len(offsets) == 2:
-        largest: Any = (
-            np.abs(by_score[:-1]) if relative_tolerance else max(abs(float(by_score[0])), abs(float(by_score[-1])))
-        )
-        np.greater(_drops(by_score), TIE_TOLERANCE * largest, out=new[1:])
+        largest = max(abs(float(by_score[0])), abs(float(by_score[-1])))
+        drops = by_score[:-1] - by_score[1:] if largest < _SMALL else _drops(by_score)
+        np.greater(drops, TIE_TOLERANCE * (np.abs(by_score[:-1]) if relative_tolerance else largest), out=new[1:])
         position = np.arange(1, n + 1, dtype=np.int64)
     else:
         lengths = np.diff(offsets)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, KeysView, Mapping, Sequence, Set
-from itertools import accumulate, chain
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -63,10 +63,12 @@ def from_lists(
     repeated = False
     scored: bool | None = None
     for e, (expert, ranked) in enumerate(lists.items()):
-        has_scores = isinstance(ranked, Mapping)
+        # Lists are usual; asking whether a value is of an abstract class takes longer than the rest.
+        is_list = type(ranked) is list
+        has_scores = not is_list and isinstance(ranked, Mapping)
         if isinstance(ranked, (str, bytes)):
             raise DataError(f"expert {quote(expert)} gives one text, {quote(ranked)}; give a list of items.")
-        if isinstance(ranked, Set) and not isinstance(ranked, KeysView):
+        if not is_list and isinstance(ranked, Set) and not isinstance(ranked, KeysView):
             raise DataError(
                 f"expert {quote(expert)} gives a {type(ranked).__name__}, which has no order; give a list of items, "
                 "best first, or a mapping from item to score."
@@ -200,16 +202,18 @@ def code_items(columns: Sequence[Sequence[Any]]) -> tuple[list[Any], Codes, Ints
     >>> items, slot.tolist(), offsets.tolist()
     (['b', 'a', 'c'], [0, 1, 1, 2], [0, 2, 4])
     """
-    items = list(dict.fromkeys(chain.from_iterable(columns)))
-    slot_of = dict(zip(items, range(len(items)), strict=True))
+    slot_of: dict[Any, int] = {}
+    number = slot_of.setdefault
+    slots: list[int] = []
+    for column in columns:
+        slots += [number(item, len(slot_of)) for item in column]
     offsets = np.array([0, *accumulate(map(len, columns))], dtype=np.int64)
-    rows = chain.from_iterable(columns)
-    return items, np.fromiter(map(slot_of.__getitem__, rows), np.int32, int(offsets[-1])), offsets
+    return list(slot_of), np.array(slots, dtype=np.int32), offsets
 
 
 def places(offsets: Ints) -> Floats:
     """Return 1, 2, ... for the rows of every list."""
-    return np.arange(1, offsets[-1] + 1, dtype=np.float64) - np.repeat(offsets[:-1], np.diff(offsets))
+    return np.arange(1, offsets[-1] + 1, dtype=np.float64) - np.repeat(offsets[:-1], offsets[1:] - offsets[:-1])
 
 
 def one_instance(
