@@ -43,6 +43,8 @@ OTHER: dict[str, dict[str, Any]] = {
 }
 # How far apart two scores may be, relative to the largest, and still be a tie.
 NEAR = 1e-9
+# What weights are multiplied by where only their ratios matter.
+UNIT = 2.0**60
 
 
 @dataclass(frozen=True)
@@ -85,6 +87,16 @@ class Votes:
         rows = sorted(self.rows, key=lambda row: -place[row[1]])
         weight = None if self.weight is None else self.weight[::-1]
         return replace(self, rows=tuple(rows), experts=self.experts[::-1], weight=weight)
+
+    def in_another_unit(self, _: random.Random) -> Votes:
+        """Return the same votes, all weights multiplied by a power of 2, which rounds nothing; extreme ones stay."""
+        if self.kind == "comparisons":
+            rows = tuple((*row[:4], *(UNIT * n for n in row[4:])) for row in self.rows)
+            sizes = [n for row in self.rows for n in row[4:] if n]
+            return replace(self, rows=rows) if all(1e-100 < n < 1e100 for n in sizes) else self
+        weight = self.weight or (1.0,) * len(self.experts)
+        usual = all(1e-100 < w < 1e100 for w in weight if w)
+        return replace(self, weight=tuple(UNIT * w for w in weight)) if usual else self
 
     def renamed(self, _: random.Random) -> Votes:
         """Return the same votes on items whose names sort the other way."""
@@ -284,6 +296,7 @@ CHANGES: dict[str, Callable[[Votes, random.Random], Votes]] = {
     "rows in another order": Votes.shuffled,
     "experts in another order": Votes.experts_turned,
     "items renamed": Votes.renamed,
+    "weights in another unit": Votes.in_another_unit,
 }
 
 
@@ -312,6 +325,7 @@ def judge_fit(make: Callable[[], cc.Aggregator], given: Votes, number: int) -> d
         outcome = "read"
     name, change = list(CHANGES.items())[number % len(CHANGES)]
     exempt = (method.name, name) in EXEMPT or (method.tags.row_order and name in IN_TURN)
+    exempt |= name == "weights in another unit" and not method._relative_weights
     if not method.tags.stochastic and not findings and not exempt:
         changed = change(given, random.Random(f"{SEED}/{number}"))
         taken = stopwatch()
@@ -339,7 +353,7 @@ def judge(_: Path, methods: list[str] | None = None) -> InTurn:
     chosen = {name: partial(cc.METHODS[name.partition(",")[0]], **OTHER.get(name, {})) for name in methods or names()}
     for make in chosen.values():
         for kind in sorted(make().tags.accepts):
-            number = next(n for n in range(1000) if votes(n, [kind])[0].startswith("ragged") and n % 3 == 0)
+            number = next(n for n in range(1000) if votes(n, [kind])[0].startswith("ragged") and n % len(CHANGES) == 0)
             judge_fit(make, votes(number, [kind])[1], number)
 
     def one(name: str, turn: int) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -49,3 +50,14 @@ def test_dense_ranks_share_rounding_errors_but_not_whole_numbers() -> None:
     edge = np.array([0, 3])
     assert dense_ranks(np.array([0.1 + 0.2, 0.3, 0.4]), edge).tolist() == [0, 0, 1]
     assert dense_ranks(np.array([10**15, 10**15 + 1, 0]), edge).tolist() == [1, 2, 0]
+
+
+@pytest.mark.parametrize("unit", [2.0**-200, 2.0**-30, 1.0, 2.0**30, 2.0**200])
+def test_ties_are_broken_in_any_unit_of_the_values(unit: float) -> None:
+    """An addition of 1/2 to votes of 1e15 had been within the tolerance of ties."""
+    primary, key, offsets = np.array([3.0, 1.0, 1.0, 1.0, 2.0]), np.array([0.0, 2.0, 1.0, 1.0, 0.0]), np.array([0, 5])
+    broken = break_ties(primary * unit, [key], offsets)
+    assert dense_ranks(broken, offsets).tolist() == [3, 1, 0, 0, 2]
+    np.testing.assert_allclose(broken / unit, primary, atol=0.5)
+    alone = break_ties(np.full(2, 4.0 * unit), [np.array([1.0, 2.0])], np.array([0, 2]))
+    assert dense_ranks(alone, np.array([0, 2])).tolist() == [0, 1]

@@ -13,6 +13,8 @@ __all__ = ["TOLERANCE", "break_ties", "dense_ranks", "merge_ties"]
 
 # Two values are equal when they agree to this fraction of the largest of their instance, as in `Consensus`.
 TOLERANCE = 1e-12
+# The share of the largest value that tie-breaks may add where values are not of the size of 1.
+_UNIT = 2.0**-20
 
 
 def dense_ranks(values: Floats | Ints, offsets: Ints, least: Floats | None = None) -> Ints:
@@ -81,8 +83,9 @@ def break_ties(primary: Floats, keys: Sequence[Floats], offsets: Ints) -> Floats
     """Return the primary values with ties broken by the keys in turn; larger is better in all of them.
 
     Within a group of equal primary values the items are ranked by the keys and get p * step added, p = 0 for the last.
-    All additions stay below half of the smallest gap between distinct primary values of the instance (and below 1/2),
-    so groups keep their order. Items equal in every key stay tied. The answer does not depend on the order of items.
+    All additions stay below half of the smallest gap between distinct primary values of the instance, so groups keep
+    their order, and below 1/2 unless the values are far larger or smaller than 1. Items equal in every key stay tied.
+    The answer does not depend on the order of items.
 
     Parameters
     ----------
@@ -115,7 +118,11 @@ def break_ties(primary: Floats, keys: Sequence[Floats], offsets: Ints) -> Floats
     place = code - lowest[name]
     steps = np.zeros(n_instances, dtype=np.int64)
     np.maximum.at(steps, instance, place)
-    gap = np.ones(n_instances)
+    largest = np.zeros(n_instances)
+    np.maximum.at(largest, instance, np.abs(primary))
+    # Beside values such as 1e15, votes in a small unit, an addition of 1/2 would be within the tolerance of ties.
+    usual = (largest == 0) | ((largest > _UNIT) & (largest < 1 / _UNIT))
+    gap = np.where(usual, 1.0, largest * _UNIT)
     # Groups of one instance are adjacent in `value`; unused ids are infinite.
     inner = np.flatnonzero(np.isfinite(value[1:]) & np.isfinite(value[:-1]))
     inner = inner[instance[inner] == instance[inner + 1]]
