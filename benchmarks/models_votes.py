@@ -24,6 +24,16 @@ CAREERS = {"data_sets": 40, "items": 20, "votes": 6_000, "periods": 60}
 STYLE_COVERAGE = {"data_sets": 500, "items": 20, "votes": 4_000, "experts": 200}
 STYLE_SCORES = {"items": 200, "votes": 200_000, "beta": 0.6}
 STYLE_SPEED = {"items": 200, "votes": 1_500_000, "experts": 20_000}
+HABITS = {
+    "data_sets": 20,
+    "items": 30,
+    "experts": 200,
+    "votes_each": 200,
+    "families": 5,
+    "favouring": 0.2,
+    "favours": [0.5, 1.0],
+    "own_spread": 0.3,
+}
 HALF_LIVES = [None, 40.0, 20.0, 10.0, 5.0, 2.5, 1.25]
 PRIORS = [0.1, 0.4]
 STEPS = [4.0, 8.0, 16.0, 32.0, 64.0]
@@ -307,12 +317,95 @@ def _style_speed(r: dict[str, Any]) -> str:
     return note + "\n\n" + table(["fit", "time", "CPU time"], rows)
 
 
+def habits_found() -> dict[str, Any]:
+    """Judges who favour a family of items or like long answers: found, and sized."""
+    s, rows = HABITS, []
+    for favour in s["favours"]:
+        each: dict[str, list[float]] = {}
+        for seed in range(s["data_sets"]):
+            sample = cc.synthetic.arena(
+                s["items"],
+                s["experts"] * s["votes_each"],
+                covariates={"length": 0.6},
+                n_experts=s["experts"],
+                n_families=s["families"],
+                favouring=s["favouring"],
+                favour=favour,
+                own_spread=s["own_spread"],
+                side=0.15,
+                random_state=seed,
+            )
+            model = cc.BradleyTerry(
+                covariates=["length"], side_effect=True, families=sample.families, varying=["length"]
+            )
+            board = model.fit_predict(sample.comparisons)
+            for name, value in _found_habits(model, board, sample, favour).items():
+                each.setdefault(name, []).append(value)
+        rows.append([favour, {name: float(np.mean(values)) for name, values in each.items()}])
+    return {**s, "rows": rows}
+
+
+def _found_habits(model: cc.BradleyTerry, board: cc.Consensus, sample: Any, favour: float) -> dict[str, float]:
+    """Return how well habits are found and sized in one arena, and the scores covered by their intervals."""
+    frame = model.habits_
+    of_families, of_length = (frame.filter(frame["kind"] == kind) for kind in ("family", "covariate"))
+    pairs = list(of_families.select("expert", "term").iter_rows())
+    favoured = np.array([sample.favours.get(e) == t for e, t in pairs])
+    z = of_families["z"].to_numpy()
+    best: dict[str, float] = {}
+    for (expert, _), value in zip(pairs, z.tolist(), strict=True):
+        best[expert] = max(best.get(expert, -np.inf), value)
+    found = np.array(list(best.values()))
+    self_preferring = np.array([expert in sample.favours for expert in best])
+    # A family is held against the mean of the others.
+    others = (np.array([e in sample.favours for e, _ in pairs]) & ~favoured) / (HABITS["families"] - 1)
+    own = np.array([sample.own_effects[e]["length"] for e in of_length["expert"]])
+    truth = np.array([sample.scores[item] for item in board.items])
+
+    def covered(part: Any, values: Floats) -> float:
+        return float(((part["lower"].to_numpy() <= values) & (values <= part["upper"].to_numpy())).mean())
+
+    return {
+        "AUC, judge and family": _auc(z, favoured),
+        "AUC, judge": _auc(found, self_preferring),
+        "mean size where there, shrunk": float(of_families["estimate"].to_numpy()[favoured].mean()),
+        "own votes alone": float(of_families["alone"].to_numpy()[favoured].mean()),
+        "family intervals": covered(of_families, favour * (favoured - others)),
+        "length by judge: correlation": float(np.corrcoef(of_length["estimate"].to_numpy(), own)[0, 1]),
+        "length intervals": covered(of_length, own),
+        "spread of length": model.habit_spread_["length"],
+        "score intervals": float((np.abs(board.score - truth) <= board.upper - board.score).mean()),
+    }
+
+
+def _auc(score: Floats, positive: Any) -> float:
+    gaps = np.subtract.outer(score[positive], score[~positive])
+    return float((gaps > 0).mean() + 0.5 * (gaps == 0).mean())
+
+
+def _habits_found(r: dict[str, Any]) -> str:
+    names = list(r["rows"][0][1])
+    shares = ("family intervals", "length intervals", "score intervals")
+    rows = [
+        [f"{favour:g}", *(f"{v[n]:.1%}" if n in shares else f"{v[n]:.3f}" for n in names)] for favour, v in r["rows"]
+    ]
+    note = (
+        f"{r['data_sets']} arenas a row: {r['experts']} judges with about {r['votes_each']} votes each on {r['items']} "
+        f"items of {r['families']} families. {r['favouring']:.0%} of the judges favour one family by the effect (log "
+        f"odds), and what judges add to β of length has standard deviation {r['own_spread']}. AUC of z for pairs of "
+        "a judge and a family, and of the largest z of a judge for judges who favour any. Share of 95 % intervals that "
+        "hold the truth."
+    )
+    return note + "\n\n" + table(["effect", *names], rows)
+
+
 SECTIONS: dict[str, Callable[[], dict[str, Any]]] = {
     "vote_stream": vote_stream,
     "careers": careers,
     "style_coverage": style_coverage,
     "style_scores": style_scores,
     "style_speed": style_speed,
+    "habits_found": habits_found,
 }
 RENDER: dict[str, Callable[[dict[str, Any]], str]] = {
     "vote_stream": _vote_stream,
@@ -320,4 +413,5 @@ RENDER: dict[str, Callable[[dict[str, Any]], str]] = {
     "style_coverage": _style_coverage,
     "style_scores": _style_scores,
     "style_speed": _style_speed,
+    "habits_found": _habits_found,
 }

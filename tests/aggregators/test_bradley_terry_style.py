@@ -499,3 +499,94 @@ def test_errors_come_exactly_where_there_is_no_maximum(prior: float) -> None:
                 assert not want, seed
                 seen.append(False)
     assert 5 < sum(seen) < 55
+
+
+# With the reliability of experts.
+
+
+def judged(n: int = 1500, seed: int = 5) -> cc.Comparisons:
+    """Return votes of experts with covariates, a third of whom flip a coin."""
+    rng = np.random.default_rng(seed)
+    given = votes(n, seed=seed, experts=15)
+    assert given.expert is not None
+    coin = given.expert >= 10
+    heads = rng.random(n) < 0.5
+    return given.with_counts(
+        np.where(coin, heads, given.n_left), np.where(coin, ~heads, given.n_right), np.where(coin, 0.0, given.n_ties)
+    )
+
+
+def test_reliability_with_covariates_is_at_the_maximum_of_its_objective() -> None:
+    given = judged(400)
+    model = cc.BradleyTerry(reliability=True, covariates=NAMES, side_effect=True)
+    board = model.fit_predict(given)
+    assert model.fit_info_.converged
+    d = {name: np.array(values) for name, values in model.expert_details_.items()}
+    prior = 0.1 / model.scale_**2
+    assert given.expert is not None
+    e = given.expert
+
+    def value(v: Any) -> float:
+        s, beta = v[:M], v[M:] / [1.0, 1000.0]
+        total = -0.5 * prior * float(s @ s)
+        for sign in (-1.0, 1.0):
+            z = (d["slope"][e] + sign * d["slope_stderr"][e]) * (s[given.left] - s[given.right]) + d["side"][e]
+            z = z + given.covariates @ beta
+            t = np.log(model.tie_) + d["tie_tendency"][e]
+            whole = np.log(np.exp(z / 2) + np.exp(-z / 2) + np.exp(t))
+            each = given.n_left * z / 2 - given.n_right * z / 2 + given.n_ties * t - whole
+            total += 0.5 * float(each.sum())
+        return total
+
+    here = np.concatenate([board.score, [model.covariate_effects_["length"], 1000 * model.covariate_effects_["bold"]]])
+    # A common shift of the scores is not free under the prior, but the board has mean 0.
+    h = np.eye(len(here)) * 1e-5
+    gradient = np.array([value(here + step) - value(here - step) for step in h]) / 2e-5
+    np.testing.assert_allclose(gradient[M:], 0.0, atol=1e-5)
+    np.testing.assert_allclose(gradient[:M], gradient[:M].mean(), atol=1e-3)
+    assert model.side_ == pytest.approx(d["side"].mean(), abs=0.02)
+
+
+def test_reliability_keeps_the_effects_that_coin_flippers_hide() -> None:
+    given = judged(6000)
+    model = cc.BradleyTerry(reliability=True, covariates=NAMES, side_effect=True)
+    board = model.fit_predict(given)
+    assert (model.adherence_[:10] > 0.7).all()
+    assert (np.abs(model.adherence_[10:]) < 0.3).all()
+    table = model.coefficient_table_
+    assert table["term"].to_list() == ["log ν", "side", *NAMES]
+    assert (table["stderr"] > 0).all()
+    # All experts have the same β here, also those whose votes follow nothing: the honest third pulls it down.
+    assert 0.2 < model.covariate_effects_["length"] < 0.55
+    np.testing.assert_allclose(model.predict(given).score, board.score, atol=1e-6)
+    law = model.predict_votes(given)
+    np.testing.assert_allclose(law.sum(axis=1), 1.0)
+    _, parts, base = model._working_responses(given, "expert").contributions("expert")  # type: ignore[union-attr]
+    np.testing.assert_allclose(parts.sum(axis=1) + base, board.score, atol=1e-6)
+
+
+def test_equal_judges_give_the_errors_of_the_plain_model() -> None:
+    given = votes(4000, experts=40)
+    plain = cc.BradleyTerry(covariates=NAMES, side_effect=True)
+    one = plain.fit_predict(given)
+    model = cc.BradleyTerry(reliability=True, covariates=NAMES, side_effect=True)
+    other = model.fit_predict(given)
+    ours, theirs = (m.coefficient_table_.filter(m.coefficient_table_["kind"] == "covariate") for m in (model, plain))
+    np.testing.assert_allclose(ours["stderr"].to_numpy(), theirs["stderr"].to_numpy(), rtol=0.15)
+    np.testing.assert_allclose(ours["estimate"].to_numpy(), theirs["estimate"].to_numpy(), rtol=0.1)
+    assert one.stderr is not None
+    assert other.stderr is not None
+    np.testing.assert_allclose(other.stderr, one.stderr, rtol=0.3)
+    information = cc.BradleyTerry(reliability=True, covariates=NAMES, uncertainty="information").fit(given)
+    np.testing.assert_allclose(
+        information.coefficient_table_["stderr"].to_numpy()[-2:], ours["stderr"].to_numpy(), rtol=0.3
+    )
+
+
+def test_a_saved_model_with_judges_and_covariates(tmp_path: Path) -> None:
+    given = judged(400)
+    model = cc.BradleyTerry(reliability=True, covariates=NAMES).fit(given)
+    model.save(tmp_path / "model")
+    np.testing.assert_array_equal(cc.load(tmp_path / "model").predict(given).score, model.predict(given).score)
+    with pytest.raises(ParameterError, match="goes without ties='rao-kupper' and features"):
+        cc.BradleyTerry(reliability=True, ties="rao-kupper").fit(given)

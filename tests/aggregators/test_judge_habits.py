@@ -66,7 +66,7 @@ def test_all_estimates_are_the_mode_given_the_spreads() -> None:
     ours = [np.log(model.tie_), model.side_, model.covariate_effects_["length"]]
     np.testing.assert_allclose(board.score, best.x[:m] - best.x[:m].mean(), atol=2e-4)
     np.testing.assert_allclose(ours, best.x[m : m + 3], atol=2e-4)
-    np.testing.assert_allclose(model.habit_details_["estimate"], best.x[m + 3 :], atol=2e-4)
+    np.testing.assert_allclose(model.habit_details_["effect"], best.x[m + 3 :], atol=2e-4)
     # Errors of scores and coefficients include that of the habits: bread of the sandwich is the whole Hessian.
     steps = np.eye(len(best.x)) * 1e-3
     hessian = np.array(
@@ -96,6 +96,10 @@ def test_favouring_experts_are_found_and_sized() -> None:
     estimate = frame["estimate"].to_numpy()
     assert auc(frame["z"].to_numpy(), truth) > 0.95
     assert 0.25 < estimate[truth].mean() < 1.0
+    # The expert's own votes, without shrinkage, say how large the habit is.
+    alone, error = frame["alone"].to_numpy(), frame["alone_stderr"].to_numpy()
+    assert alone[truth].mean() == pytest.approx(1.0, abs=0.2)
+    assert (np.abs(alone[truth] - 1.0) < 2 * error[truth]).mean() > 0.8
     assert abs(estimate[~truth].mean()) < 0.1
     inside = (frame["lower"].to_numpy() <= truth) & (truth <= frame["upper"].to_numpy())
     assert inside.mean() > 0.9
@@ -149,7 +153,12 @@ def test_predictions_know_the_habits_of_known_experts(
     fitted: cc.BradleyTerry, sample: cc.synthetic.ArenaSample
 ) -> None:
     given, board = sample.comparisons, fitted.consensus_
-    frame = {(row["expert"], row["term"]): row["estimate"] for row in fitted.habits_.iter_rows(named=True)}
+    d = fitted.habit_details_
+    pairs = [(expert, term) for expert in d["expert"] for term in d["term"]]
+    frame = dict(zip(pairs, d["effect"], strict=True))
+    # What is reported is a family against the mean of the others.
+    row = fitted.habits_.filter((fitted.habits_["expert"] == "e1") & (fitted.habits_["term"] == "f2"))
+    assert row["estimate"][0] == pytest.approx(frame["e1", "f2"] - (frame["e1", "f1"] + frame["e1", "f3"]) / 2)
     some = given.select_rows(range(40))
     law = fitted.predict_votes(some)
     place = {item: k for k, item in enumerate(board.items.tolist())}
@@ -187,7 +196,7 @@ def test_a_saved_model_keeps_the_habits(
     np.testing.assert_array_equal(again.predict(sample.comparisons).score, fitted.predict(sample.comparisons).score)
     np.testing.assert_allclose(fitted.predict(sample.comparisons).score, fitted.consensus_.score, atol=1e-6)
     broken = cc.load(tmp_path / "model")
-    broken.habit_details_["estimate"] = broken.habit_details_["estimate"][:-1]
+    broken.habit_details_["effect"] = broken.habit_details_["effect"][:-1]
     broken.save(tmp_path / "broken")
     with pytest.raises(FormatError, match="not one for each expert and term"):
         cc.load(tmp_path / "broken")
@@ -218,6 +227,8 @@ def test_what_does_not_go_with_habits(sample: cc.synthetic.ArenaSample) -> None:
         cc.BradleyTerry(covariates=[], varying=["length"]).fit(given)
     with pytest.raises(DataError, match="families names none of the items"):
         cc.BradleyTerry(covariates=[], families={"gpt": "openai"}).fit(given)
+    with pytest.raises(DataError, match="puts every item into"):
+        cc.BradleyTerry(covariates=[], families=dict.fromkeys(given.items.tolist(), "one")).fit(given)
     with pytest.raises(ParameterError, match="a mapping from items to families"):
         cc.BradleyTerry(families={"gpt": 3}).fit(given)
     with pytest.raises(cc.errors.NotFittedError, match="no habits"):

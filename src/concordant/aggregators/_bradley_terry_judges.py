@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from concordant.aggregators._bradley_terry_identifiability import Warn
-from concordant.aggregators._bradley_terry_intervals import FEW_EXPERTS, NOT_COMPARED
+from concordant.aggregators._bradley_terry_intervals import FEW_EXPERTS, NOT_COMPARED, cluster_meat
 from concordant.aggregators._pairwise_outcomes import ComparisonOutcomes
 from concordant.arrays import Floats
 from concordant.base.limits import check_limits
@@ -27,11 +27,13 @@ if TYPE_CHECKING:
     from concordant.aggregators._expert_reliability import JudgeFit, Outcomes, Variance
 
 __all__ = [
+    "Style",
     "DETAILS",
     "JudgedScores",
     "Judges",
     "columns",
     "details",
+    "effect_covariance",
     "outcomes_by_expert",
     "score_covariances",
     "scores",
@@ -108,14 +110,21 @@ def _of_experts(rows: Comparisons, experts: list[str], unknown_experts: str) -> 
     return kept.with_experts(Texts(experts), expert[expert >= 0])
 
 
-def columns(outcomes: ComparisonOutcomes) -> Outcomes:
+class Style(NamedTuple):
+    """Covariates of every row (float64[R, k]) and, where they are known, their effects, both in units of the fit."""
+
+    x: Floats
+    beta: Floats | None
+
+
+def columns(outcomes: ComparisonOutcomes, style: Style | None) -> Outcomes:
     """Return the columns that the functions of `_expert_reliability` take."""
     from concordant.aggregators._expert_reliability import Outcomes
 
     rows = outcomes.votes
-    return Outcomes(
-        rows.left, rows.right, rows.row_expert, rows.n_left, rows.n_right, outcomes.n_ties, rows.slots.offsets
-    )
+    counts = rows.n_left, rows.n_right, outcomes.n_ties
+    given = (None, None) if style is None else style
+    return Outcomes(rows.left, rows.right, rows.row_expert, *counts, rows.slots.offsets, *given)
 
 
 def warn_one_sided(rows: Comparisons, warn: Warn) -> None:
@@ -145,32 +154,34 @@ def details(fitted: JudgeFit) -> dict[str, list[float]]:
     }
 
 
-def scores(outcomes: ComparisonOutcomes, judges: Judges, prior: Floats) -> JudgedScores:
+def scores(outcomes: ComparisonOutcomes, judges: Judges, prior: Floats, style: Style | None) -> JudgedScores:
     """Return the scores given the judges; `prior` is the precision of every score."""
     from concordant.aggregators._expert_reliability import scores_given_judges
 
-    found = scores_given_judges(columns(outcomes), judges, prior=prior, sided=outcomes.votes.sided)
+    found = scores_given_judges(columns(outcomes, style), judges, prior=prior, sided=outcomes.votes.sided)
     return JudgedScores(outcomes, found.score, None)
 
 
 def score_covariances(
-    known: JudgedScores, judges: Judges, prior: Floats, *, clustered: bool
+    known: JudgedScores, judges: Judges, prior: Floats, style: Style | None, *, clustered: bool
 ) -> list[ScoreCovariance | str]:
     """Return the covariance of the scores of every instance, or the reason why there is none.
 
-    It includes the uncertainty of judges that were estimated from the same outcomes.
+    It includes the uncertainty of judges, and with a single instance of effects of covariates, that were estimated from
+    the same outcomes.
     """
     from concordant.aggregators._expert_reliability import Variance, judge_information
 
     outcomes = known.outcomes
     found = judge_information(
-        columns(outcomes),
+        columns(outcomes, style),
         judges,
         score=known.score,
         variance=known.variance or Variance(1.0, 1.0, 1.0),
         prior=prior,
         sided=outcomes.votes.sided,
         profile=known.variance is not None,
+        effects=known.variance is not None and len(outcomes.slots) == 1,
     )
     out: list[ScoreCovariance | str] = []
     ends = outcomes.slots.offsets.tolist()
@@ -182,10 +193,45 @@ def score_covariances(
         out.append(
             score_covariance(
                 one.hessian,
-                scores=len(one.hessian),
+                scores=one.information.shape[1],
                 prior=prior[ends[n] : ends[n + 1]],
                 calibration=outcomes.calibration[n],
                 clusters=Clusters.of(one.gradients, one.information) if clustered else None,
             )
         )
+    return out
+
+
+def effect_covariance(known: JudgedScores, judges: Judges, prior: Floats, style: Style, *, clustered: bool) -> Floats:
+    """Return the covariance of the effects of covariates, with scores and judges estimated too."""
+    from concordant.aggregators._expert_reliability import Variance, judge_information
+
+    outcomes, k = known.outcomes, style.x.shape[1]
+    found = judge_information(
+        columns(outcomes, style),
+        judges,
+        score=known.score,
+        variance=known.variance or Variance(1.0, 1.0, 1.0),
+        prior=prior,
+        sided=outcomes.votes.sided,
+        effects=True,
+    )
+    information, gradients = np.zeros((k, k)), np.zeros((max(outcomes.votes.n_experts, 1), k))
+    for one, first in zip(found, outcomes.slots.offsets.tolist(), strict=False):
+        m = one.information.shape[1]
+        if not len(one.expert):
+            continue
+        of_scores = one.hessian[:m, :m]
+        if not prior[first : first + m].any():
+            of_scores = of_scores + max(float(np.trace(of_scores)) / m, 1.0) / m
+        response = np.linalg.solve(of_scores, one.hessian[:m, m:])
+        information += one.hessian[m:, m:] - one.hessian[m:, :m] @ response
+        gradients[one.expert] += one.gradients[:, m:] - one.gradients[:, :m] @ response
+    inverse = np.asarray(np.linalg.pinv(information, hermitian=True), dtype=np.float64)
+    if not clustered:
+        return inverse
+    present = gradients[np.unique(np.concatenate([one.expert for one in found]))]
+    if len(present) < 2:
+        return np.full((k, k), np.nan)
+    out: Floats = inverse @ cluster_meat(present, np.ones(len(present))) @ inverse
     return out

@@ -94,7 +94,7 @@ def working_responses(model: BradleyTerry, votes: Votes, by: str) -> WorkingResp
     if model.reliability:
         prior = np.repeat(prior, m) / model.scale_**2
         known = judges.Judges.of(model.expert_details_, model.tie_ if ties else 0.0)
-        score = judges.scores(outcomes, known, prior).score
+        score = judges.scores(outcomes, known, prior, model._judged_style(outcomes.votes)).score
     else:
         score = model._predicted(votes).score
     sided = rows.sided and (model.side_effect or model.reliability)

@@ -37,6 +37,8 @@ from concordant.kernels.expert_reliability import (
     JudgedRows,
     assemble_hessian,
     cross_pass,
+    effect_cross_pass,
+    effect_pass,
     hessian_product,
     judge_pass,
     score_pass,
@@ -120,6 +122,12 @@ class JudgeFit(NamedTuple):
         The largest derivative of the objective, over the largest number of comparisons of an item or a judge.
     n_iter, converged, trace
         Sweeps over scores and judges, whether the gradient vanished, and the objective after each sweep.
+    beta : float64[k]
+        The effects of covariates.
+    side_effect : float
+        The mean side bias.
+    mean_stderr : Variance
+        Standard errors of the population's means of slope, side bias and tie parameter, given scores and effects.
     """
 
     score: Floats
@@ -138,6 +146,9 @@ class JudgeFit(NamedTuple):
     n_iter: int
     converged: bool
     trace: list[float]
+    beta: Floats
+    side_effect: float
+    mean_stderr: Variance
 
 
 class ScoreFit(NamedTuple):
@@ -170,6 +181,10 @@ class Outcomes(NamedTuple):
         How often left won, right won, and neither.
     offsets : int64[N + 1]
         Where the slots of every instance begin.
+    x : float64[R, k], optional
+        Covariates of the vote, left minus right.
+    beta : float64[k], optional
+        Their effects, where they are known.
     """
 
     left: Codes
@@ -179,11 +194,17 @@ class Outcomes(NamedTuple):
     n_right: Floats
     n_ties: Floats
     offsets: Ints
+    x: Floats | None = None
+    beta: Floats | None = None
 
 
 def _collapse(outcomes: Outcomes, sided: bool, ties: bool) -> JudgedRows:
-    """Return one row per (pair, judge), the pair as shown or, without sides, in code order."""
+    """Return one row per (pair, judge), the pair as shown or, without sides, in code order.
+
+    Votes with different covariates stay apart.
+    """
     offsets = outcomes.offsets
+    x = np.zeros((len(outcomes.left), 0)) if outcomes.x is None else np.array(outcomes.x, dtype=np.float64)
     where = np.stack(outcomes[:3]).astype(np.int64)
     counts = np.stack(outcomes[3:6]).astype(np.float64)
     if not ties:
@@ -192,9 +213,10 @@ def _collapse(outcomes: Outcomes, sided: bool, ties: bool) -> JudgedRows:
         flip = where[0] > where[1]
         where[:2, flip] = where[1::-1, flip]
         counts[:2, flip] = counts[1::-1, flip]
+        x[flip] *= -1.0
     kept = counts.sum(axis=0) > 0
     if not kept.all():
-        where, counts = where[:, kept], counts[:, kept]
+        where, counts, x = where[:, kept], counts[:, kept], x[kept]
     size, crowd = max(int(offsets[-1]), 1), int(where[2].max(initial=0)) + 1
     order: Ints | None
     if size * size * crowd < 2**62:
@@ -203,10 +225,11 @@ def _collapse(outcomes: Outcomes, sided: bool, ties: bool) -> JudgedRows:
     else:
         order = np.lexsort(where[::-1])
     if order is not None:
-        where, counts = where[:, order], counts[:, order]
-        begin = np.flatnonzero(np.append(True, (np.diff(where) != 0).any(axis=0))[: len(order)])
+        where, counts, x = where[:, order], counts[:, order], x[order]
+        new = (np.diff(where) != 0).any(axis=0) | (np.diff(x, axis=0) != 0).any(axis=1)
+        begin = np.flatnonzero(np.append(True, new)[: len(order)])
         if len(begin) < len(order):
-            where, counts = where[:, begin], np.add.reduceat(counts, begin, axis=1)
+            where, counts, x = where[:, begin], np.add.reduceat(counts, begin, axis=1), x[begin]
     codes = where.astype(np.int32)
     return JudgedRows(
         codes[0],
@@ -218,6 +241,8 @@ def _collapse(outcomes: Outcomes, sided: bool, ties: bool) -> JudgedRows:
         np.searchsorted(where[0], offsets).astype(np.int64),
         np.ascontiguousarray(offsets, dtype=np.int64),
         ties,
+        np.ascontiguousarray(x),
+        np.zeros(len(x)) if outcomes.beta is None else x @ outcomes.beta,
     )
 
 
@@ -225,7 +250,7 @@ def _score_derivatives(rows: JudgedRows, score: Floats, phi: Floats, prior: Floa
     """Return the objective of every instance, its gradient in the scores and the curvature of every row."""
     value = np.zeros(len(rows.starts) - 1)
     gradient, curvature = np.zeros(len(score)), np.zeros(len(rows.left))
-    score_pass(*rows[:7], rows.ties, score, phi, value, gradient, curvature)
+    score_pass(*rows[:7], rows.ties, rows.offset, score, phi, value, gradient, curvature)
     return Derivatives(value - _penalty(rows, score, prior), gradient - prior * score, curvature)
 
 
@@ -233,7 +258,7 @@ def _judge_derivatives(rows: JudgedRows, score: Floats, phi: Floats, prior: Floa
     """Return the objective of every instance, and gradient and −Hessian of the likelihood in the judges' parameters."""
     value = np.zeros(len(rows.starts) - 1)
     gradient, curvature = np.zeros((len(phi), 4)), np.zeros((len(phi), 4, 4))
-    judge_pass(*rows[:7], rows.ties, score, phi, value, gradient, curvature)
+    judge_pass(*rows[:7], rows.ties, rows.offset, score, phi, value, gradient, curvature)
     return Derivatives(value - _penalty(rows, score, prior), gradient, curvature)
 
 
@@ -257,23 +282,75 @@ def _degrees(rows: JudgedRows) -> Floats:
 
 def _newton_direction(rows: JudgedRows, derivatives: Derivatives, prior: Floats, wanted: NDArray[np.bool_]) -> Floats:
     """Return the Newton step of the scores in the `wanted` instances, capped at `_LONGEST_STEP`, and 0 elsewhere."""
+    out: Floats = _solve_scores(rows, derivatives.curvature, prior, wanted, derivatives.gradient[None, :])[0]
+    largest = np.maximum(_largest(out, rows.offsets), 1e-300)
+    out *= np.repeat(np.minimum(1.0, _LONGEST_STEP / largest), np.diff(rows.offsets))
+    return out
+
+
+def _solve_scores(
+    rows: JudgedRows, curvature: Floats, prior: Floats, wanted: NDArray[np.bool_], columns: Floats
+) -> Floats:
+    """Solve for each row of `columns` with the information of the scores in the `wanted` instances; 0 elsewhere."""
     from scipy.linalg import cho_factor, cho_solve
 
-    out = np.zeros(len(derivatives.gradient))
+    out = np.zeros(columns.shape)
     for n in np.flatnonzero(wanted & (np.diff(rows.starts) > 0)):
         first, last = int(rows.offsets[n]), int(rows.offsets[n + 1])
-        pull = derivatives.gradient[first:last]
+        pull = columns[:, first:last]
         if last - first <= _DENSE:
-            matrix = _score_information(rows, derivatives.curvature, prior, int(n))
+            matrix = _score_information(rows, curvature, prior, int(n))
             diagonal = matrix.ravel()[:: len(matrix) + 1]
             # Without a prior the matrix is singular along a common shift, where the gradient is 0: a tiny ridge keeps
             # the factor finite and changes nothing else.
             diagonal += 1e-10 * max(float(diagonal.max()), 1e-12)
-            step = cho_solve(cho_factor(matrix, lower=True, overwrite_a=True, check_finite=False), pull)
+            factor = cho_factor(matrix, lower=True, overwrite_a=True, check_finite=False)
+            out[:, first:last] = cho_solve(factor, pull.T).T
         else:
-            step = _conjugate_gradient_step(rows, derivatives.curvature, prior, int(n), pull)
-        out[first:last] = step * min(1.0, _LONGEST_STEP / max(float(np.abs(step).max()), 1e-300))
+            for c, column in enumerate(pull):
+                out[c, first:last] = _conjugate_gradient_step(rows, curvature, prior, int(n), column)
     return out
+
+
+class _Effects(NamedTuple):
+    """Gradient of the log-likelihood in the effects of covariates, their information, and that with the scores."""
+
+    gradient: Floats
+    information: Floats
+    cross: Floats
+
+    @classmethod
+    def of(cls, rows: JudgedRows, score: Floats, phi: Floats) -> _Effects:
+        """Return the derivatives at scores and judges."""
+        k = rows.x.shape[1]
+        out = cls(np.zeros(k), np.zeros((k, k)), np.zeros((k, len(score))))
+        effect_pass(*rows[:6], rows.ties, rows.offset, score, phi, rows.x, *out)
+        return out
+
+
+def _maximise_with_effects(
+    rows: JudgedRows, score: Floats, beta: Floats, seen: Derivatives, phi: Floats, prior: Floats
+) -> tuple[JudgedRows, Floats, Floats, Derivatives]:
+    """Take one Newton step of scores and effects of covariates together, given the judges.
+
+    Returns the rows with the effects in their offset, scores, effects, and the judges' derivatives there.
+    """
+    effects = _Effects.of(rows, score, phi)
+    everywhere = np.ones(len(seen.value), dtype=np.bool_)
+    columns = np.concatenate([seen.gradient[None, :], effects.cross])
+    solved = _solve_scores(rows, seen.curvature, prior, everywhere, columns)
+    schur = effects.information - effects.cross @ solved[1:].T
+    of_beta = np.linalg.lstsq(schur, effects.gradient - effects.cross @ solved[0])[0]
+    step = solved[0] - of_beta @ solved[1:]
+    size = max(float(np.abs(step).max(initial=0.0)), float(np.abs(of_beta).max(initial=0.0)), 1e-300)
+    length, before = min(1.0, _LONGEST_STEP / size), float(seen.value.sum())
+    for attempt in range(_HALVINGS + 1):
+        moved = rows._replace(offset=rows.x @ (beta + length * of_beta))
+        found = _judge_derivatives(moved, score + length * step, phi, prior)
+        if float(found.value.sum()) >= before - 1e-13 * abs(before):
+            break
+        length *= 0.5 if attempt < _HALVINGS - 1 else 0.0
+    return moved, score + length * step, beta + length * of_beta, found
 
 
 def _score_information(rows: JudgedRows, curvature: Floats, prior: Floats, n: int) -> Floats:
@@ -489,9 +566,12 @@ class _Judges(NamedTuple):
 
 
 def _sweep(
-    rows: JudgedRows, score: Floats, judges: _Judges, seen: Derivatives, prior: Floats, learn: bool
-) -> tuple[Floats, _Judges, Derivatives, float]:
-    """Update scores, population and judges once; return them, the scores' derivatives and the judges' gradient norm.
+    rows: JudgedRows, score: Floats, beta: Floats, judges: _Judges, seen: Derivatives, prior: Floats, learn: bool
+) -> tuple[JudgedRows, Floats, Floats, _Judges, Derivatives, float]:
+    """Update scores, effects of covariates, population and judges once.
+
+    Returns them after the rows, whose offset holds the effects, with the scores' derivatives and the judges' gradient
+    norm.
 
     The first sweep leaves the variances alone: every judge starts at the mean.
     """
@@ -500,7 +580,10 @@ def _sweep(
         return _judge_derivatives(rows, at, judges.phi, prior)
 
     everywhere = np.ones(len(seen.value), dtype=np.bool_)
-    score, found = _line_search(rows, score, _newton_direction(rows, seen, prior, everywhere), seen.value, evaluate)
+    if len(beta):
+        rows, score, beta, found = _maximise_with_effects(rows, score, beta, seen, judges.phi, prior)
+    else:
+        score, found = _line_search(rows, score, _newton_direction(rows, seen, prior, everywhere), seen.value, evaluate)
     likelihood = float((found.value + _penalty(rows, score, prior)).sum())
     current = judges.update_variance(found) if learn else judges
     before = likelihood - current.penalty
@@ -516,7 +599,7 @@ def _sweep(
         if after >= before - 1e-13 * abs(before):
             break
         length *= 0.5 if attempt < 39 else 0.0
-    return score, moved, seen, current.gradient_norm(found)
+    return rows, score, beta, moved, seen, current.gradient_norm(found)
 
 
 class _SweepState(NamedTuple):
@@ -524,6 +607,7 @@ class _SweepState(NamedTuple):
 
     score: Floats
     judges: _Judges
+    beta: Floats
     trace: list[float]
     converged: bool
 
@@ -599,28 +683,38 @@ def fit_judges(
     scale = max(1.0, float(count.max()), float(_degrees(rows).max()))
     known = checkpoint.restore()
     if known is None:
-        at = _SweepState(*_start(rows, judges, score_precision), [], False)
+        at = _SweepState(*_start(rows, judges, score_precision), np.zeros(rows.x.shape[1]), [], False)
     else:
         judges = judges._replace(**{name: known[name] for name in _ESTIMATED})
-        at = _SweepState(known["score"], judges, known["trace"].tolist(), bool(known["converged"]))
+        at = _SweepState(known["score"], judges, known["beta"], known["trace"].tolist(), bool(known["converged"]))
+        rows = rows._replace(offset=rows.x @ at.beta)
     seen = _score_derivatives(rows, at.score, at.judges.phi, score_precision)
 
     def state() -> State:
         found = {name: np.asarray(getattr(at.judges, name)) for name in _ESTIMATED}
-        return found | {"score": at.score, "trace": np.array(at.trace), "converged": np.array(at.converged)}
+        return found | {
+            "score": at.score,
+            "beta": at.beta,
+            "trace": np.array(at.trace),
+            "converged": np.array(at.converged),
+        }
 
     with checkpoint.steps(max_iter):
         while not at.converged and len(at.trace) < max_iter and not _stalled(at.trace):
             before = at.judges.variance
-            score, judges, seen, norm = _sweep(rows, at.score, at.judges, seen, score_precision, len(at.trace) > 0)
+            learn = len(at.trace) > 0
+            rows, score, beta, judges, seen, norm = _sweep(
+                rows, at.score, at.beta, at.judges, seen, score_precision, learn
+            )
             trace = [*at.trace, float(seen.value.sum()) - judges.penalty]
             still = float(np.abs(np.log(judges.variance / before)).max()) <= 10.0 * tol
-            converged = still and len(trace) > 1 and max(norm, float(np.abs(seen.gradient).max())) <= tol * scale
-            at = _SweepState(score, judges, trace, converged)
+            norm = max(norm, float(np.abs(seen.gradient).max()), _effect_norm(rows, score, judges) * scale)
+            converged = still and len(trace) > 1 and norm <= tol * scale
+            at = _SweepState(score, judges, beta, trace, converged)
             checkpoint.save(len(trace), state)
             if report is not None:
                 report(len(trace), max_iter)
-    score, judges, trace, converged = at
+    score, judges, beta, trace, converged = at
     score = _centred(
         rows, _maximise_scores(rows, score, judges.phi, score_precision, _EXACT, 10).score, score_precision
     )
@@ -629,8 +723,10 @@ def fit_judges(
         _judge_derivatives(rows, score, judges.phi, score_precision),
     )
     norm = max(judges.gradient_norm(found), float(np.abs(seen.gradient).max())) / scale
+    norm = max(norm, _effect_norm(rows, score, judges))
     objective = float(found.value.sum()) - judges.penalty
     score, judges, found, factor = _on_reliable_scale(score, judges, found)
+    means = np.linalg.pinv(judges.bordered_system(found, 0.0).schur[:SLOPE_SD, :SLOPE_SD], hermitian=True)
     reliability, stderr = _reliability(rows, score, judges, found, n_experts, who)
     phi = np.tile(judges.mean, (n_experts, 1))
     phi[:, SLOPE_SD] = np.sqrt(judges.variance[SLOPE])
@@ -654,7 +750,18 @@ def fit_judges(
         n_iter=len(trace),
         converged=converged and norm <= tol,
         trace=trace,
+        beta=beta,
+        side_effect=float(judges.mean[SIDE]),
+        mean_stderr=Variance(*np.sqrt(np.maximum(np.diag(means), 0.0)).tolist()),
     )
+
+
+def _effect_norm(rows: JudgedRows, score: Floats, judges: _Judges) -> float:
+    """Return the largest derivative in the effects of covariates, over the number of outcomes."""
+    if not rows.x.shape[1]:
+        return 0.0
+    n = float((rows.n_left + rows.n_right + rows.n_ties).sum())
+    return float(np.abs(_Effects.of(rows, score, judges.phi).gradient).max()) / max(n, 1.0)
 
 
 def _stalled(trace: list[float]) -> bool:
@@ -693,7 +800,7 @@ def _reliability(
 
     def sensitivity(phi: Floats) -> Floats:
         out = np.zeros((len(phi), 5))
-        sensitivity_pass(*rows[:6], rows.ties, score, phi, out)
+        sensitivity_pass(*rows[:6], rows.ties, rows.offset, score, phi, out)
         return out
 
     spread = judges.bordered_system(derivatives, 0.0).inverse[:, :SLOPE_SD, :SLOPE_SD]
@@ -733,6 +840,9 @@ def _empty_fit(size: int, n_experts: int, ties: bool) -> JudgeFit:
         n_iter=0,
         converged=True,
         trace=[],
+        beta=np.zeros(0),
+        side_effect=0.0,
+        mean_stderr=Variance(0.0, 0.0, 0.0),
     )
 
 
@@ -769,6 +879,7 @@ def judge_information(
     prior: float | Floats,
     sided: bool = True,
     profile: bool = True,
+    effects: bool = False,
 ) -> list[Information]:
     """Return for every instance the observed information of its scores and the gradients by judge.
 
@@ -780,6 +891,9 @@ def judge_information(
         Profile out the judges' parameters and the population's means, which were estimated with the scores. The
         variances, the weights of the gauge and the scores of other instances are held fixed. False holds the judges
         fixed too.
+    effects : bool
+        Whether the effects of covariates come after the scores in `hessian` and `gradients`; otherwise they are held
+        fixed.
 
     Returns
     -------
@@ -820,7 +934,10 @@ def judge_information(
         gradients, cross = np.zeros((len(here), m)), np.zeros((len(here), 4, m))
         columns = (rows.left[part] - first, rows.right[part] - first, local.astype(np.int32))
         counts = (rows.n_left[part], rows.n_right[part], rows.n_ties[part])
-        cross_pass(*columns, *counts, ties, score[first : first + m], phi[here], gradients, cross)
+        own = rows.offset[part], score[first : first + m], phi[here]
+        cross_pass(*columns, *counts, ties, *own, gradients, cross)
+        if effects and rows.x.shape[1]:
+            hessian, gradients, cross = _with_effects(rows, n, columns, own, hessian, gradients, cross)
         if profile and len(here):
             cross *= active[:, None]
             hessian, gradients = _eliminate(hessian, gradients, cross, bordered_system, judge_gradients, here)
@@ -829,6 +946,27 @@ def judge_information(
             np.add.at(information, (local, one), seen.curvature[part])
         out.append(Information(hessian, gradients, information, who[here].astype(np.int32)))
     return out
+
+
+def _with_effects(
+    rows: JudgedRows,
+    n: int,
+    columns: tuple[Codes, Codes, Codes],
+    own: tuple[Floats, Floats, Floats],
+    hessian: Floats,
+    gradients: Floats,
+    cross: Floats,
+) -> tuple[Floats, Floats, Floats]:
+    """Return the −Hessian, gradients and mixed derivatives of an instance with the effects of covariates added."""
+    part = slice(int(rows.starts[n]), int(rows.starts[n + 1]))
+    x, k, m = np.ascontiguousarray(rows.x[part]), rows.x.shape[1], len(hessian)
+    counts = (rows.n_left[part], rows.n_right[part], rows.n_ties[part])
+    found = _Effects(np.zeros(k), np.zeros((k, k)), np.zeros((k, m)))
+    effect_pass(*columns, *counts, rows.ties, *own, x, *found)
+    of_effects, mixed = np.zeros((len(gradients), k)), np.zeros((len(gradients), 4, k))
+    effect_cross_pass(*columns, *counts, rows.ties, *own, x, of_effects, mixed)
+    whole = np.block([[hessian, found.cross.T], [found.cross, found.information]])
+    return whole, np.concatenate([gradients, of_effects], axis=1), np.concatenate([cross, mixed], axis=2)
 
 
 def _eliminate(

@@ -4,6 +4,10 @@ Expert e adds h · u_e to the logit of a vote: for a family of items h is 1 wher
 where only the right one does; for a covariate h is left minus right. The habits u_e are normal with mean 0 and a
 variance that all experts share, one for families and one for each covariate, estimated with the rest (empirical Bayes).
 Scores are those given by an expert without habits. The fit alternates between scores and habits until neither moves.
+
+A constant added to the habits of an expert for all families changes nothing where every item has a family. What is
+reported is how far an expert favours a family over the mean of the others; items without a family are one more of them,
+which nobody favours.
 """
 
 from __future__ import annotations
@@ -23,7 +27,16 @@ if TYPE_CHECKING:
     from concordant.kernels.bradley_terry import Shared
     from concordant.kernels.bradley_terry_votes import VoteRows
 
-__all__ = ["HabitDesign", "HabitFit", "HabitRows", "fit_habits", "habits_of", "information_loss", "profiled"]
+__all__ = [
+    "HabitDesign",
+    "HabitFit",
+    "HabitRows",
+    "HabitTable",
+    "fit_habits",
+    "habits_of",
+    "information_loss",
+    "profiled",
+]
 
 # The prior of a variance: as if one expert had been seen whose habit is 0.1.
 _PRIOR_VARIANCE, _PRIOR_EXPERTS = 0.01, 1.0
@@ -103,6 +116,17 @@ class HabitDesign(NamedTuple):
             )
         return out
 
+    def n_others(self, slots: Slots) -> int:
+        """Return how many families any family is held against; raise where every item is of the same one."""
+        codes = self.family_codes(slots)
+        n = len(self.families) - 1 + bool((codes < 0).any())
+        if self.families and n == 0:
+            raise DataError(
+                f"families puts every item into {listing(self.families)}, so that nobody can favour it. Name two "
+                "families, or leave the items of others out."
+            )
+        return n
+
     def effects(self, votes: Comparisons, x: Floats, u: Floats) -> Floats:
         """Return what the habits `u` of the experts add to the logit of every row of comparisons."""
         codes, who = self.family_codes(votes.slots, any_named=False), votes.row_expert
@@ -129,11 +153,39 @@ class HabitDesign(NamedTuple):
 
 
 class HabitFit(NamedTuple):
-    """Habits by expert and term with their posterior standard deviations, and the variances by group."""
+    """Habits by expert and term, their posterior covariance by expert, and the variances by group."""
 
     u: Floats
-    stderr: Floats
+    covariance: Floats
     variance: Floats
+
+
+class HabitTable(NamedTuple):
+    """Habits as they are reported, one row for each expert and a column for each term.
+
+    `estimate` and `stderr` are shrunk; `alone` and `alone_stderr` are those of the expert's own votes.
+    """
+
+    estimate: Floats
+    stderr: Floats
+    alone: Floats
+    alone_stderr: Floats
+
+    @classmethod
+    def of(cls, design: HabitDesign, fit: HabitFit, n_others: int) -> HabitTable:
+        """Return the habits for a family over the mean of `n_others` other families, and those for covariates."""
+        f = len(design.families)
+        contrast = np.eye(len(design.terms))
+        contrast[:f, :f] -= (1.0 - np.eye(f)) / max(n_others, 1)
+        estimate = fit.u @ contrast.T
+        variance = np.einsum("tf,kfg,tg->kt", contrast, fit.covariance, contrast)
+        prior = contrast**2 @ fit.variance[design.groups]
+        # Without the prior: the information of the votes is that of the posterior less that of the prior.
+        known = np.maximum(1.0 / variance - 1.0 / prior, 0.0)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            alone = np.where(known > 1e-9 / prior, estimate / variance / known, np.nan)
+            alone_stderr = np.where(known > 1e-9 / prior, np.sqrt(1.0 / known), np.nan)
+        return cls(estimate, np.sqrt(variance), alone, alone_stderr)
 
 
 def _gaps(votes: VoteRows, score: Floats, shared: Shared) -> Floats:
@@ -219,14 +271,14 @@ def fit_habits(
         score, shared = refit(score)
     precision = 1.0 / variance[group]
     _, _, information = _derivatives(votes, rows, _gaps(votes, score, shared), u, shared)
-    spread = np.diagonal(np.linalg.inv(information + np.diag(precision)), axis1=1, axis2=2)
-    return HabitFit(u, np.sqrt(spread), variance), n_rounds, converged
+    covariance = np.asarray(np.linalg.inv(information + np.diag(precision)), dtype=np.float64)
+    return HabitFit(u, covariance, variance), n_rounds, converged
 
 
 def habits_of(design: HabitDesign, saved: Mapping[str, Any], unit: Floats, experts: Sequence[str]) -> Floats:
     """Return the saved habits of some experts in the units of the fit; experts that are not known have none."""
     code = {name: k for k, name in enumerate(saved["expert"])}
-    table = np.array(saved["estimate"], dtype=np.float64).reshape(len(code), -1) * design.scale(unit)
+    table = np.array(saved["effect"], dtype=np.float64).reshape(len(code), -1) * design.scale(unit)
     known = np.array([code.get(name, -1) for name in experts], dtype=np.int64)
     out = np.zeros((max(len(experts), 1), len(design.terms)))
     out[: len(experts)][known >= 0] = table[known[known >= 0]]

@@ -25,7 +25,7 @@ from concordant.aggregators import _bradley_terry_style as style
 from concordant.aggregators import _bradley_terry_summary as summaries
 from concordant.aggregators._anchors import ANCHOR, anchor_slots, gauge_of, relative_to_anchor
 from concordant.aggregators._explanations import ExplainedLikelihood, WorkingResponses
-from concordant.aggregators._judge_habits import HabitDesign, fit_habits, habits_of, profiled
+from concordant.aggregators._judge_habits import HabitDesign, HabitTable, fit_habits, habits_of, profiled
 from concordant.aggregators._pairwise_outcomes import ComparisonOutcomes, ListOutcomes, PairwiseOutcomes, has_ties
 from concordant.aggregators._vote_outcomes import VoteOutcomes
 from concordant.arrays import Bools, Floats, Ints
@@ -71,6 +71,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from concordant.aggregators._bradley_terry_fit import Solution
+    from concordant.aggregators._expert_reliability import JudgeFit
     from concordant.data.features import Features
     from concordant.data.labels import Labels
     from concordant.inference.summary import ModelReport
@@ -130,7 +131,8 @@ class BradleyTerry(ExplainedLikelihood):
         count tied pairs only with transform="binary" (a difference of 0 counts nothing).
     reliability : bool
         Whether to learn the reliability of each expert jointly with the scores: a slope on the difference of scores
-        (0 = a coin, below 0 = inverted), a side bias and a tendency to tie.
+        (0 = a coin, below 0 = inverted), a side bias and a tendency to tie. With side_effect=True the side effect is
+        the mean of the side biases.
     prior : "auto", "published" or float >= 0
         Precision λ of the normal prior of the scores. "auto" is weak and the same for all data: 0.1, for lists times
         the pairs counted per choice. 0 is the maximum-likelihood estimate; where it does not exist, an error
@@ -248,7 +250,7 @@ class BradleyTerry(ExplainedLikelihood):
 
     With reliability=True expert e compares i, on the left, with j, and answers left, right or tie with odds
 
-        exp(z/2) : exp(−z/2) : exp(t_e),   z = α_e (s_i − s_j) + b_e
+        exp(z/2) : exp(−z/2) : exp(t_e),   z = α_e (s_i − s_j) + b_e + x β
 
     (without ties the first two). The adherence α_e is a slope: 0 is a coin, below 0 an inverted expert. b_e is the
     expert's side bias and t_e the tendency to tie. The prior: s_i is normal with mean 0 and precision λ; α_e, b_e and
@@ -316,7 +318,7 @@ class BradleyTerry(ExplainedLikelihood):
     side_: Annotated[float, Within(-1e3, 1e3)]
     covariate_effects_: Annotated[dict[str, float], IN_DATA_UNITS]
     covariate_units_: Annotated[Floats, Within(1e-100, 1e100)]
-    habit_details_: Annotated[dict[str, list[Any]], IN_DATA_UNITS]
+    habit_details_: Annotated[dict[str, list[Any]], IN_DATA_UNITS._replace(missing=True)]
     habit_spread_: Annotated[dict[str, float], Within(0, 1e50)]
     coefficients_: Annotated[dict[str, float], IN_DATA_UNITS]
     shared_covariance_: Annotated[Floats, IN_DATA_UNITS._replace(missing=True)]
@@ -393,12 +395,10 @@ class BradleyTerry(ExplainedLikelihood):
                     f"BradleyTerry(optimizer='gd') takes the plain steps of the papers and has no {', '.join(wrong)}. "
                     "Use optimizer='newton'."
                 )
-        if self.reliability and self.covariates:
-            raise ParameterError("BradleyTerry(reliability=True) has no covariates yet. Use one of the two.")
-        if self.reliability and (self.ties == "rao-kupper" or self.side_effect or features is not None):
+        if self.reliability and (self.ties == "rao-kupper" or features is not None):
             raise ParameterError(
-                "BradleyTerry(reliability=True) learns a side effect and a tendency to tie (in Davidson's form) for "
-                "every expert. It goes without side_effect=True, ties='rao-kupper' and features."
+                "BradleyTerry(reliability=True) learns a tendency to tie for every expert in Davidson's form, and free "
+                "scores. It goes without ties='rao-kupper' and features."
             )
         if self.uncertainty == "bootstrap" and (self.reliability or features is not None):
             raise ParameterError(
@@ -568,12 +568,14 @@ class BradleyTerry(ExplainedLikelihood):
     def _check_saved_habits(self) -> None:
         """Raise where the habits of a loaded model are not one for each expert and term."""
         saved = self.__dict__.get("habit_details_", {})
-        design, names = self._habit_design, {"expert", "kind", "term", "estimate", "stderr"}
+        design, names = self._habit_design, {"expert", "kind", "term", "effect", *HabitTable._fields}
         if set(saved) != names or saved["term"] != design.terms or saved["kind"] != design.kinds:
             raise DataError("the habits of experts are not those that were asked for.")
         cells = len(saved["expert"]) * len(saved["term"])
-        numbers = [*saved["estimate"], *saved["stderr"]]
-        if len(numbers) != 2 * cells or not all(isinstance(v, float) for v in numbers):
+        numbers = [v for name in ("effect", *HabitTable._fields) for v in saved[name]]
+        if any(len(saved[name]) != cells for name in ("effect", *HabitTable._fields)) or not all(
+            isinstance(v, float) for v in numbers
+        ):
             raise DataError("the habits are not one for each expert and term.")
         if min(saved["stderr"], default=0.0) < 0 or not all(isinstance(e, str) for e in saved["expert"]):
             raise DataError("the habits of experts have errors below 0, or experts without names.")
@@ -775,10 +777,7 @@ class BradleyTerry(ExplainedLikelihood):
         if outcomes is not None and features is None:
             self._warn_unplaced(outcomes, counts.ties > 0)
         if counts.all_ties and self._style:
-            raise DataError(
-                f"every outcome is a tie, so that nothing tells what covariates {listing(list(self._style))} do. "
-                "Leave them out."
-            )
+            raise self._only_ties()
         if counts.all_ties:
             identifiability.warn_all_ties(counts.ties, among, self._warn)
         model, decided = MODELS[self.ties_], counts.left_wins + counts.right_wins
@@ -830,8 +829,17 @@ class BradleyTerry(ExplainedLikelihood):
         self.tie_ = float(np.exp(solved.shared.tie)) if self.ties_ != "none" else 0.0
         self.side_ = float(solved.shared.side)
         if self._style:
-            beta = (np.array(solved.shared.beta) / self._style_units).tolist()
-            self.covariate_effects_ = dict(zip(self._style, beta, strict=True))
+            self._keep_effects(np.array(solved.shared.beta))
+
+    def _keep_effects(self, beta: Floats) -> None:
+        """Keep the effects of covariates, given those in the units of the fit."""
+        self.covariate_effects_ = dict(zip(self._style, (beta / self._style_units).tolist(), strict=True))
+
+    def _only_ties(self) -> DataError:
+        return DataError(
+            f"every outcome is a tie, so that nothing tells what covariates {listing(list(self._style))} do. "
+            "Leave them out."
+        )
 
     def _check_covariates(self, outcomes: VoteOutcomes, start: Shared) -> None:
         """Raise for covariates whose coefficients cannot be estimated; warn of those that only the prior tells."""
@@ -861,19 +869,21 @@ class BradleyTerry(ExplainedLikelihood):
             found = solved.shared
             return solved.score, found
 
+        design = self._habit_design
+        n_others = design.n_others(outcomes.slots)
         fit, n_rounds, converged = fit_habits(outcomes, refit, 5 * self.max_iter)
         outcomes.habit_fit = fit
         if not converged:
             self._warn(f"habits of experts did not converge in {n_rounds} rounds. Raise max_iter.", ConvergenceWarning)
-        design = self._habit_design
         unit = design.scale(self._style_units)
+        table = HabitTable.of(design, fit, n_others)
         self.habit_details_ = {
             "expert": outcomes.votes.experts.tolist(),
             "kind": design.kinds,
             "term": design.terms,
-            "estimate": (fit.u / unit).ravel().tolist(),
-            "stderr": (fit.stderr / unit).ravel().tolist(),
+            "effect": (fit.u / unit).ravel().tolist(),
         }
+        self.habit_details_ |= {name: (part / unit).ravel().tolist() for name, part in table._asdict().items()}
         names = ["families"] * bool(design.families) + design.covariates
         units = np.concatenate([np.ones(int(bool(design.families))), self._style_units[design.columns_of]])
         self.habit_spread_ = dict(zip(names, (np.sqrt(fit.variance) / units).tolist(), strict=True))
@@ -961,9 +971,12 @@ class BradleyTerry(ExplainedLikelihood):
     def habits_(self) -> pl.DataFrame:
         """The habits of every expert, as a Polars frame: whom they favour, and how far a covariate sways them.
 
-        The columns are expert, kind ("family" or "covariate"), term, estimate (what the habit adds to the log odds,
-        relative to an expert without habits), stderr (its posterior standard deviation), z, p_value, lower and upper.
-        Estimates shrink to 0 as far as experts are alike and an expert's votes are few.
+        The columns are expert, kind ("family" or "covariate"), term, estimate, stderr (its posterior standard
+        deviation), z, p_value, lower, upper, alone and alone_stderr. The estimate is by how much the expert favours a
+        family over the mean of the others, in log odds, or what the expert adds to the effect of a covariate. It
+        shrinks to 0 as far as experts are alike and an expert's votes are few; `alone` is what the expert's own votes
+        say, with a larger error, null where they say nothing. Where few experts have a habit and most have none, z
+        tells who has it, and `alone` how large it is.
 
         Examples
         --------
@@ -991,6 +1004,8 @@ class BradleyTerry(ExplainedLikelihood):
         frame = estimate_frame(blocks, self.level).drop("instance")
         import polars as pl
 
+        own = {name: [v for k in range(n) for v in d[name][k::n]] for name in ("alone", "alone_stderr")}
+        frame = frame.with_columns(**{name: pl.Series(v, dtype=pl.Float64).fill_nan(None) for name, v in own.items()})
         return frame.insert_column(0, pl.Series("expert", d["expert"] * n, dtype=pl.String))
 
     def _parameter_covariance(self) -> tuple[list[str], Floats] | None:
@@ -1012,8 +1027,11 @@ class BradleyTerry(ExplainedLikelihood):
             identifiability.warn_all_ties(float(outcomes.pairs.n_ties.sum()), _items(outcomes), self._warn)
         else:
             judges.warn_one_sided(rows, self._warn)
+        given = self._judged_style(rows, known=False)
+        if given is not None:
+            self._check_judged_style(rows, ties)
         fitted = fit_judges(
-            judges.columns(outcomes),
+            judges.columns(outcomes, given),
             rows.n_experts,
             prior=np.repeat(outcomes.prior_precision(self._prior_setting), outcomes.slots.sizes),
             sided=rows.sided,
@@ -1039,7 +1057,50 @@ class BradleyTerry(ExplainedLikelihood):
                 f"{fitted.gradient_norm:.2g}, asked for {self.tol:g}). Raise max_iter or prior.",
                 ConvergenceWarning,
             )
-        return judges.JudgedScores(outcomes, fitted.score, fitted.variance)
+        if self.side_effect:
+            self.side_ = fitted.side_effect
+        if given is not None:
+            self._keep_effects(fitted.beta)
+        found = judges.JudgedScores(outcomes, fitted.score, fitted.variance)
+        self.shared_covariance_ = self._judged_covariance(found, fitted)
+        return found
+
+    def _judged_style(self, rows: Comparisons, *, known: bool = True) -> judges.Style | None:
+        """Return the covariates of rows, with their effects where these are `known`; None where none are used."""
+        if not self._style:
+            return None
+        x = style.design(rows, list(self._style), self._style_units)
+        beta = np.array(list(self._style.values())) * self._style_units
+        return judges.Style(x, beta if known else None)
+
+    def _check_judged_style(self, rows: Comparisons, ties: bool) -> None:
+        """Raise or warn of covariates that the model without judges could not estimate either."""
+        from concordant.kernels.bradley_terry import Shared
+
+        x = style.design(rows, list(self._style), self._style_units)
+        outcomes = VoteOutcomes(rows, ties, self.side_effect, x)
+        if outcomes.all_ties:
+            raise self._only_ties()
+        self._check_covariates(outcomes, Shared(beta=(0.0,) * len(self._style)))
+
+    def _judged_covariance(self, found: judges.JudgedScores, fitted: JudgeFit) -> Floats:
+        """Return the covariance of the tie parameter, the side effect and the effects of covariates.
+
+        The means of the judges are taken as independent of the effects.
+        """
+        parameters = judges.Judges.of(self.expert_details_, self.tie_ if self.ties_ != "none" else 0.0)
+        prior = np.repeat(found.outcomes.prior_precision(self._prior_setting), found.outcomes.slots.sizes)
+        means = [fitted.mean_stderr.tie] * (self.ties_ != "none") + [fitted.mean_stderr.side] * self.side_effect
+        k = len(means)
+        out = np.zeros((k + len(self._style), k + len(self._style)))
+        out[:k, :k] = np.diag(np.square(means))
+        known = self._judged_style(found.outcomes.votes)
+        if known is not None:
+            clustered = self._interval_kind(has_experts=True) == "sandwich"
+            out[k:, k:] = judges.effect_covariance(
+                found, parameters, prior / self.scale_**2, known, clustered=clustered
+            )
+        return out
 
     # Predict.
 
@@ -1130,12 +1191,14 @@ class BradleyTerry(ExplainedLikelihood):
         prior = np.repeat(outcomes.prior_precision(self._prior_setting), outcomes.slots.sizes) / self.scale_**2
         if known is None:
             self._warn_unplaced(outcomes, ties)
-            known = judges.scores(outcomes, parameters, prior)
+            known = judges.scores(outcomes, parameters, prior, self._judged_style(outcomes.votes))
         slots = preferences.slots
         kind = self._affordable_kind(slots, self._interval_kind(has_experts=True), all_or_none=True)
         if kind == "none":
             return self._gauged(slots, known.score, anchors)
-        covariances = judges.score_covariances(known, parameters, prior, clustered=kind == "sandwich")
+        covariances = judges.score_covariances(
+            known, parameters, prior, self._judged_style(outcomes.votes), clustered=kind == "sandwich"
+        )
         words = self._interval_method(kind, has_experts=True)
         return self._gauged(slots, known.score, anchors, covariances, words, outcomes.compared)
 

@@ -17,6 +17,8 @@ __all__ = [
     "JudgedRows",
     "assemble_hessian",
     "cross_pass",
+    "effect_cross_pass",
+    "effect_pass",
     "sensitivity_pass",
     "hessian_product",
     "judge_pass",
@@ -25,7 +27,10 @@ __all__ = [
 
 
 class JudgedRows(NamedTuple):
-    """Comparisons collapsed to one row per (pair as shown, judge), ordered by instance, left, right, judge."""
+    """Comparisons collapsed to one row per (pair as shown, judge), ordered by instance, left, right, judge.
+
+    `x` holds covariates of the vote, and `offset` what they add to the logit.
+    """
 
     left: Codes
     right: Codes
@@ -36,6 +41,8 @@ class JudgedRows(NamedTuple):
     starts: Ints
     offsets: Ints
     ties: bool
+    x: Floats
+    offset: Floats
 
 
 class Derivatives(NamedTuple):
@@ -71,6 +78,7 @@ def score_pass(
     n_ties: Floats,
     starts: Ints,
     ties: bool,
+    offset: Floats,
     score: Floats,
     phi: Floats,
     value: Floats,
@@ -91,7 +99,7 @@ def score_pass(
             curve = 0.0
             for sign in (-1.0, 1.0):
                 slope = phi[k, 0] + sign * phi[k, 3]
-                z = slope * delta + phi[k, 1]
+                z = slope * delta + phi[k, 1] + offset[r]
                 log_sum, mean, tied = _outcome_moments(z, t, ties)
                 total += 0.25 * net * z - 0.5 * count * log_sum
                 residual += 0.25 * slope * (net - count * mean)
@@ -114,6 +122,7 @@ def judge_pass(
     n_ties: Floats,
     starts: Ints,
     ties: bool,
+    offset: Floats,
     score: Floats,
     phi: Floats,
     value: Floats,
@@ -132,7 +141,7 @@ def judge_pass(
             count = n_left[r] + n_right[r] + n_ties[r]
             net = n_left[r] - n_right[r]
             for sign in (-1.0, 1.0):
-                z = (phi[k, 0] + sign * phi[k, 3]) * delta + phi[k, 1]
+                z = (phi[k, 0] + sign * phi[k, 3]) * delta + phi[k, 1] + offset[r]
                 log_sum, mean, tied = _outcome_moments(z, t, ties)
                 total += 0.25 * net * z - 0.5 * count * log_sum
                 residual = 0.25 * (net - count * mean)
@@ -171,6 +180,7 @@ def sensitivity_pass(
     n_right: Floats,
     n_ties: Floats,
     ties: bool,
+    offset: Floats,
     score: Floats,
     phi: Floats,
     out: Floats,
@@ -185,7 +195,7 @@ def sensitivity_pass(
         k = expert[r]
         delta = score[left[r]] - score[right[r]]
         slope = phi[k, 0]
-        mean, tied = _outcome_moments(slope * delta + phi[k, 1], phi[k, 2], ties)[1:]
+        mean, tied = _outcome_moments(slope * delta + phi[k, 1] + offset[r], phi[k, 2], ties)[1:]
         count = n_left[r] + n_right[r] + n_ties[r]
         move = 0.5 * (1.0 - tied - mean * mean)
         turn = 0.5 * slope * mean * (0.5 * tied - 2.0 * move)
@@ -231,6 +241,7 @@ def cross_pass(
     n_right: Floats,
     n_ties: Floats,
     ties: bool,
+    offset: Floats,
     score: Floats,
     phi: Floats,
     gradients: Floats,
@@ -243,7 +254,7 @@ def cross_pass(
         count = n_left[r] + n_right[r] + n_ties[r]
         for sign in (-1.0, 1.0):
             slope = phi[k, 0] + sign * phi[k, 3]
-            mean, tied = _outcome_moments(slope * delta + phi[k, 1], phi[k, 2], ties)[1:]
+            mean, tied = _outcome_moments(slope * delta + phi[k, 1] + offset[r], phi[k, 2], ties)[1:]
             residual = 0.25 * (n_left[r] - n_right[r] - count * mean)
             along = 0.125 * count * (1.0 - tied - mean * mean)
             gradients[k, i] += slope * residual
@@ -259,3 +270,80 @@ def cross_pass(
                         mixed *= sign
                 cross[k, p, i] += mixed
                 cross[k, p, j] -= mixed
+
+
+@jit
+def effect_pass(
+    left: Codes,
+    right: Codes,
+    expert: Codes,
+    n_left: Floats,
+    n_right: Floats,
+    n_ties: Floats,
+    ties: bool,
+    offset: Floats,
+    score: Floats,
+    phi: Floats,
+    x: Floats,
+    gradient: Floats,
+    information: Floats,
+    cross: Floats,
+) -> None:
+    """Add up the gradient in the effects of covariates, their information, and that between effects and scores."""
+    for r in range(len(left)):
+        i, j, k = left[r], right[r], expert[r]
+        delta = score[i] - score[j]
+        count = n_left[r] + n_right[r] + n_ties[r]
+        residual = along = mixed = 0.0
+        for sign in (-1.0, 1.0):
+            slope = phi[k, 0] + sign * phi[k, 3]
+            mean, tied = _outcome_moments(slope * delta + phi[k, 1] + offset[r], phi[k, 2], ties)[1:]
+            residual += 0.25 * (n_left[r] - n_right[r] - count * mean)
+            curve = 0.125 * count * (1.0 - tied - mean * mean)
+            along += curve
+            mixed += slope * curve
+        for a in range(x.shape[1]):
+            gradient[a] += residual * x[r, a]
+            cross[a, i] += mixed * x[r, a]
+            cross[a, j] -= mixed * x[r, a]
+            for b in range(x.shape[1]):
+                information[a, b] += along * x[r, a] * x[r, b]
+
+
+@jit
+def effect_cross_pass(
+    left: Codes,
+    right: Codes,
+    expert: Codes,
+    n_left: Floats,
+    n_right: Floats,
+    n_ties: Floats,
+    ties: bool,
+    offset: Floats,
+    score: Floats,
+    phi: Floats,
+    x: Floats,
+    gradients: Floats,
+    cross: Floats,
+) -> None:
+    """Add up for every judge the gradient in the effects of covariates, and the information between them and his own.
+
+    The mixed derivatives are negative, as in `cross_pass`.
+    """
+    for r in range(len(left)):
+        k = expert[r]
+        delta = score[left[r]] - score[right[r]]
+        count = n_left[r] + n_right[r] + n_ties[r]
+        for sign in (-1.0, 1.0):
+            slope = phi[k, 0] + sign * phi[k, 3]
+            mean, tied = _outcome_moments(slope * delta + phi[k, 1] + offset[r], phi[k, 2], ties)[1:]
+            residual = 0.25 * (n_left[r] - n_right[r] - count * mean)
+            along = 0.125 * count * (1.0 - tied - mean * mean)
+            for a in range(x.shape[1]):
+                z = x[r, a]
+                gradients[k, a] += residual * z
+                cross[k, 0, a] += along * delta * z
+                cross[k, 1, a] += along * z
+                if ties:
+                    cross[k, 2, a] += -0.25 * count * mean * tied * z
+                cross[k, 3, a] += sign * along * delta * z
