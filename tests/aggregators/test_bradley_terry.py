@@ -851,7 +851,7 @@ def test_reliability_needs_experts_and_knows_its_own() -> None:
     votes, _, _ = judged()
     with pytest.raises(DataError, match="name no experts"):
         cc.BradleyTerry(reliability=True).fit(votes.collapse())
-    for wrong in ({"side_effect": True}, {"ties": "rao-kupper"}, {"uncertainty": "bootstrap"}):
+    for wrong in ({"ties": "rao-kupper"}, {"uncertainty": "bootstrap"}):
         with pytest.raises(ParameterError, match="reliability=True"):
             cc.BradleyTerry(reliability=True, **wrong).fit(votes)
     few = votes.drop_experts(["j3", "j9"])
