@@ -1,11 +1,22 @@
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import typer
 
-from concordant.cli._parsing import check_choice, parse_columns, parse_params, parse_value, parse_weights, split_names
+import concordant as cc
+from concordant.base.params import method, methods
+from concordant.cli._parsing import (
+    check_choice,
+    make_method,
+    parse_columns,
+    parse_method,
+    parse_params,
+    parse_value,
+    parse_weights,
+    split_names,
+)
 
 
 @pytest.mark.parametrize(
@@ -69,3 +80,68 @@ def test_one_of_few_words() -> None:
     assert check_choice("b", ("a", "b"), "--x") == "b"
     with pytest.raises(typer.BadParameter, match="must be one of a, b"):
         check_choice("c", ("a", "b"), "--x")
+
+
+class Pair(cc.Aggregator):
+    """A method made of others."""
+
+    name = "toy-pair"
+    tags = cc.Tags(accepts=frozenset({"rank"}))
+    made_of = "members"
+    constraints: ClassVar[Any] = {"members": methods(2)}
+
+    def __init__(self, *, members: Any = ("rrf", "borda"), k: Any = 1) -> None:
+        self.members = members
+        self.k = k
+
+
+class Wrapped(cc.Aggregator):
+    """A method made of one other."""
+
+    name = "toy-wrapped"
+    tags = cc.Tags(accepts=frozenset({"rank"}))
+    made_of = "of"
+    constraints: ClassVar[Any] = {"of": method()}
+
+    def __init__(self, *, of: Any = "rrf") -> None:
+        self.of = of
+
+
+@pytest.fixture
+def _toys(monkeypatch: pytest.MonkeyPatch) -> None:
+    for toy in (Pair, Wrapped):
+        monkeypatch.setitem(cc.METHODS.entries, toy.name, toy)
+
+
+@pytest.mark.usefixtures("_toys")
+@pytest.mark.parametrize(
+    ("text", "params", "shown"),
+    [
+        ("toy-pair(rrf(k=3), borda)", {}, "Pair(members=(RRF(k=3), Borda()))"),
+        ("toy-pair(rrf(k=3),borda,k=2)", {}, "Pair(members=(RRF(k=3), Borda()), k=2)"),
+        ("toy-pair", {"members": "rrf, borda(missing=below)"}, "Pair(members=(RRF(), Borda(missing='below')))"),
+        ("toy-wrapped(toy-pair(borda,copeland))", {}, "Wrapped(of=Pair(members=(Borda(), Copeland())))"),
+        ("toy-wrapped", {}, "Wrapped()"),
+    ],
+)
+def test_methods_made_of_methods_are_written_in_brackets(text: str, params: dict[str, Any], shown: str) -> None:
+    assert repr(make_method(text, params)) == shown
+
+
+@pytest.mark.usefixtures("_toys")
+@pytest.mark.parametrize(
+    ("text", "params", "says"),
+    [
+        ("rrf(10)", {}, "rrf takes NAME=VALUE in brackets"),
+        ("toy-pair(rrf, borda, members=rrf)", {}, "given twice"),
+        ("rrf(k=3)", {"k": 4}, "given twice"),
+        ("rrf(k=3", {}, "expected a name"),
+    ],
+)
+def test_a_malformed_method_is_a_usage_error(text: str, params: dict[str, Any], says: str) -> None:
+    with pytest.raises(typer.BadParameter, match=says):
+        make_method(text, params)
+
+
+def test_a_method_has_a_name_and_parameters() -> None:
+    assert parse_method("crf(metric=map, n_samples=2)", "--x") == ("crf", {"metric": "map", "n_samples": 2})

@@ -356,6 +356,17 @@ def _copy(method: Aggregator) -> Aggregator:
     return type(method)(**method.get_params())
 
 
+def _alike(one: Any, other: Any) -> bool:
+    """Return whether two parameters are equal, where methods are if their classes and parameters are."""
+    if isinstance(one, Aggregator):
+        return type(one) is type(other) and _alike(one.get_params(), other.get_params())
+    if type(one) is type(other) and isinstance(one, (list, tuple)):
+        return len(one) == len(other) and all(map(_alike, one, other))
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(_alike(one[n], other[n]) for n in one)
+    return bool(one == other)
+
+
 def _fitted(method: Aggregator, example: Example) -> Aggregator:
     """Return a fresh method fitted to the example, with its labels where the method asks for them."""
     return _copy(method).fit(example.votes(), example.labels() if method.tags.supervised else None)
@@ -964,7 +975,7 @@ def saved_is_loaded(method: Aggregator) -> None:
             fitted.save(path)
             loaded = load(path)
         _require(type(loaded) is type(fitted), f"load gives a {type(loaded).__name__}; is the class registered?")
-        _require(loaded.get_params() == fitted.get_params(), f"load gives parameters {loaded.get_params()}.")
+        _require(_alike(loaded.get_params(), fitted.get_params()), f"load gives parameters {loaded.get_params()}.")
         _agree(loaded.predict(example.votes()), answer, f"{example.kind} data", exact=True)
 
 

@@ -210,6 +210,8 @@ class Aggregator:
     takes_features: ClassVar[bool] = False
     # Whether `fit` uses `features=` beside preferences; given to any other method they are an error.
     uses_features: ClassVar[bool] = False
+    # The parameter that holds the methods it is made of; on the command line they are written in brackets.
+    made_of: ClassVar[str] = ""
     # Whether it takes items that a list leaves out as unknown even where they are declared below.
     _missing_is_unknown: ClassVar[bool] = False
     # Whether its parameter `missing` can follow what the preferences declare about items that a list leaves out.

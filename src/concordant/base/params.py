@@ -20,6 +20,8 @@ __all__ = [
     "either",
     "integer",
     "mapping",
+    "method",
+    "methods",
     "metric_name",
     "number",
     "one_of",
@@ -145,6 +147,26 @@ def mapping(what: str) -> Constraint:
         what,
         lambda value: isinstance(value, Mapping) and all(_is_real(v) and v >= 0 for v in value.values()),
     )
+
+
+def method(what: str = "a method or its name, such as ListwiseLinear() or 'crf'") -> Constraint:
+    """Return the constraint for a method, ready made or by name."""
+    return Constraint(what, _is_method)
+
+
+def methods(least: int = 2) -> Constraint:
+    """Return the constraint for a list of at least so many methods, ready made or by name."""
+    return Constraint(
+        f"a list of at least {least} methods or their names, such as [ListwiseLinear(), 'crf']",
+        lambda value: isinstance(value, (list, tuple)) and len(value) >= least and all(map(_is_method, value)),
+    )
+
+
+def _is_method(value: Any) -> bool:
+    from concordant.base.contract import Aggregator
+    from concordant.base.registry import METHODS
+
+    return isinstance(value, Aggregator) or (isinstance(value, str) and value in METHODS)
 
 
 _UNITS_OF_TIME = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0, "w": 604_800.0}

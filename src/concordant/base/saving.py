@@ -24,14 +24,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from concordant._version import __version__
-from concordant.base.contract import FitInfo
+from concordant.base.contract import Aggregator, FitInfo
 from concordant.base.params import Within, check_params
 from concordant.base.registry import METHODS
 from concordant.errors import ConcordantError, DataError, FormatError, ParameterError, listing, shorten
 from concordant.io._files import atomic_write
 
 if TYPE_CHECKING:
-    from concordant.base.contract import Aggregator
     from concordant.io._files import PathLike
 
 __all__ = ["FORMAT", "check_path", "load", "read_arrays", "save", "write_arrays"]
@@ -56,7 +55,8 @@ _DTYPES = frozenset(
     }
 )
 _TUPLE, _NOT_FINITE_TAG, _MAPPING, _ARRAY = "__tuple__", "__number__", "__mapping__", "__array__"
-_TAGS = frozenset({_TUPLE, _NOT_FINITE_TAG, _MAPPING, _ARRAY})
+_METHOD = "__method__"
+_TAGS = frozenset({_TUPLE, _NOT_FINITE_TAG, _MAPPING, _ARRAY, _METHOD})
 _NOT_FINITE = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 _PACKED = (".gz", ".xz", ".bz2", ".zst")
 _HOLDS = {
@@ -179,23 +179,28 @@ def read_arrays(path: PathLike, kind: str) -> tuple[dict[str, Any], Arrays]:
 
 def save(method: Aggregator, path: PathLike) -> None:
     """Write a method, its parameters and what it learned to `path`, whole or not at all."""
-    owner, arrays = type(method).__name__, Arrays()
+    arrays = Arrays()
+    _write(path, "model", _header(method, type(method).__name__, arrays), arrays)
+
+
+def _header(method: Aggregator, where: str, arrays: Arrays, depth: int = 0) -> dict[str, Any]:
+    """Return a method in JSON's own terms; its arrays go to `arrays`, under names that follow `where`."""
+    owner = type(method).__name__
     learned = {n: v for n, v in method.__dict__.items() if n.endswith("_") and n not in _NOT_LEARNED}
     strange = [n for n in learned if not _may_be_learned(type(method), n)]
     if strange:
         raise ParameterError(f"{owner} cannot be saved: {listing(strange)} are no names of learned attributes.")
     info = getattr(method, "fit_info_", None)
-    header = {
+    return {
         "method": method.name,
         "class": owner,
-        "params": {n: _plain(v, f"parameter {n!r}", None) for n, v in method.get_params().items()},
-        "experts": _plain(getattr(method, "experts_", None), f"{owner}.experts_", None),
-        "state": {n: _plain(v, f"{owner}.{n}", arrays) for n, v in learned.items()},
+        "params": {n: _plain(v, f"parameter {n!r}", None, depth) for n, v in method.get_params().items()},
+        "experts": _plain(getattr(method, "experts_", None), f"{owner}.experts_", None, depth),
+        "state": {n: _plain(v, f"{where}.{n}", arrays, depth) for n, v in learned.items()},
         "fit_info": None
         if info is None
-        else {f.name: _plain(getattr(info, f.name), f"fit_info_.{f.name}", None) for f in fields(info)},
+        else {f.name: _plain(getattr(info, f.name), f"fit_info_.{f.name}", None, depth) for f in fields(info)},
     }
-    _write(path, "model", header, arrays)
 
 
 def load(path: Source) -> Aggregator:
@@ -224,7 +229,11 @@ def load(path: Source) -> Aggregator:
     RRF(k=20)
     """
     with _named(path):
-        return _method(*_read(path, "model"))
+        header, arrays = _read(path, "model")
+        method = _method(header, arrays)
+        if arrays:
+            raise _InvalidFileError(f"arrays that belong to nothing: {listing([shorten(n, 40) for n in arrays])}.")
+        return method
 
 
 def _plain(value: Any, where: str, arrays: Arrays | None, depth: int = 0) -> Any:
@@ -242,6 +251,10 @@ def _plain(value: Any, where: str, arrays: Arrays | None, depth: int = 0) -> Any
         arrays[name] = _dense(value, where)
         return {_ARRAY: name}
     if depth < _MAX_DEPTH:
+        if isinstance(value, Aggregator):
+            # A method among the parameters is one to be fitted: what it may have learned before is no parameter.
+            kept = type(value)(**value.get_params()) if arrays is None else value
+            return {_METHOD: _header(kept, where, Arrays() if arrays is None else arrays, depth + 1)}
         if isinstance(value, list):
             return [_plain(v, f"{where}.{n}", arrays, depth + 1) for n, v in enumerate(value)]
         if isinstance(value, tuple):
@@ -250,7 +263,7 @@ def _plain(value: Any, where: str, arrays: Arrays | None, depth: int = 0) -> Any
             out = {k: _plain(v, f"{where}.{k}", arrays, depth + 1) for k, v in value.items()}
             return out if _TAGS.isdisjoint(out) else {_MAPPING: list(map(list, out.items()))}
     raise ParameterError(
-        f"{where} cannot be saved: {type(value).__name__} is neither a number, text, list nor mapping of these."
+        f"{where} cannot be saved: {type(value).__name__} is neither a number, text, method, list nor mapping of these."
     )
 
 
@@ -273,6 +286,8 @@ def _restore(value: Any, arrays: Arrays, depth: int = 0) -> Any:
             return _NOT_FINITE[inner]
         if mark == _ARRAY and isinstance(inner, str) and inner in arrays:
             return arrays.pop(inner)
+        if mark == _METHOD and isinstance(inner, dict):
+            return _method(inner, arrays, depth + 1)
         if mark == _MAPPING and isinstance(inner, list) and all(_is_entry(pair) for pair in inner):
             return _object([(k, _restore(v, arrays, depth + 1)) for k, v in inner])
     raise _InvalidFileError(f"{shorten(repr(value), 60)} stands for nothing that Concordant writes.")
@@ -413,8 +428,8 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return out
 
 
-def _method(header: dict[str, Any], arrays: Arrays) -> Aggregator:
-    """Return the method that a header describes, after checking every name and value."""
+def _method(header: dict[str, Any], arrays: Arrays, depth: int = 0) -> Aggregator:
+    """Return the method that a header describes, after checking every name and value; it takes its arrays out."""
     name, params, state = (_part(header, n, k) for n, k in (("method", str), ("params", dict), ("state", dict)))
     if name not in METHODS:
         raise _InvalidFileError(
@@ -424,7 +439,7 @@ def _method(header: dict[str, Any], arrays: Arrays) -> Aggregator:
     cls = METHODS[name]
     if header.get("class", cls.__name__) != cls.__name__:
         raise _InvalidFileError(f"written by a class {shorten(repr(header['class']), 60)}; {name!r} is {cls.__name__}.")
-    method = cls(**_parameters(cls, {n: _restore(v, {}) for n, v in params.items()}))
+    method = cls(**_parameters(cls, {n: _restore(v, {}, depth) for n, v in params.items()}))
     try:
         check_params(cls.__name__, method.__dict__, cls.constraints)
     except ConcordantError as error:
@@ -433,9 +448,7 @@ def _method(header: dict[str, Any], arrays: Arrays) -> Aggregator:
     if strange:
         raise _InvalidFileError(f"{cls.__name__} learns no {listing([shorten(n, 40) for n in strange])}.")
     for attribute, value in state.items():
-        setattr(method, attribute, _restore(value, arrays))
-    if arrays:
-        raise _InvalidFileError(f"arrays that belong to nothing: {listing([shorten(n, 40) for n in arrays])}.")
+        setattr(method, attribute, _restore(value, arrays, depth))
     experts = header.get("experts")
     if experts is not None:
         if not _has_type(experts, list[str]) or len(set(experts)) < len(experts):

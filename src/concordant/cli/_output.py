@@ -397,9 +397,11 @@ def _set_environment(name: str, value: str | None) -> None:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value as JSON knows it: NumPy's numbers as numbers, what is not finite as null."""
+    """Return a value as JSON knows it: NumPy's numbers as numbers, what is not finite as null, methods by name."""
     if is_dataclass(value) and not isinstance(value, type):
         value = asdict(value)
+    if hasattr(value, "get_params"):
+        return {"method": value.name, "params": _plain(value.get_params())}
     if isinstance(value, dict):
         return {str(k): _plain(v) for k, v in value.items()}
     if isinstance(value, (list, tuple)):

@@ -11,6 +11,7 @@ import typer
 
 if TYPE_CHECKING:
     from concordant.base.contract import Aggregator
+    from concordant.base.params import Constraint
 
 __all__ = [
     "check_choice",
@@ -18,6 +19,7 @@ __all__ = [
     "make_method",
     "parse_cap",
     "parse_columns",
+    "parse_method",
     "parse_params",
     "parse_size",
     "parse_value",
@@ -62,20 +64,61 @@ def parse_params(pairs: Iterable[str] | None, option: str = "-p") -> dict[str, A
     return out
 
 
-def make_method(name: str, params: Mapping[str, Any]) -> Aggregator:
-    """Return a method with parameters as they were written; "none" is the word where a parameter knows that word.
+def make_method(text: str, params: Mapping[str, Any]) -> Aggregator:
+    """Return a method from its name, or from a text as in `parse_method`, with parameters as they were written.
+
+    "none" is the word where a parameter knows that word. Methods that others are made of are made too.
 
     >>> make_method("bradley-terry", {"ties": None}).ties, make_method("crf", {"n_samples": None}).n_samples
     ('none', None)
     """
     from concordant.base.registry import METHODS, create
 
+    name, own = parse_method(text, "--method")
+    twice = sorted(own.keys() & params.keys())
+    if twice:
+        raise typer.BadParameter(f"{twice[0]!r} is given twice: in {text!r} and with -p.", param_hint="--method")
     allowed = METHODS[name].constraints if name in METHODS else {}
     meant = {
         key: "none" if value is None and key in allowed and allowed[key].test("none") else value
-        for key, value in params.items()
+        for key, value in (own | dict(params)).items()
     }
+    nested = METHODS[name].made_of if name in METHODS else ""
+    if isinstance(meant.get(nested), str):
+        meant[nested] = _made(split_names(meant[nested]), allowed[nested])
     return create(name, **meant)
+
+
+def _made(texts: Sequence[str], constraint: Constraint) -> Any:
+    """Return the methods of several texts; the method itself where a parameter holds one."""
+    made = tuple(make_method(text, {}) for text in texts)
+    return made[0] if len(made) == 1 and constraint.test(made[0]) else made
+
+
+def parse_method(text: str, option: str) -> tuple[str, dict[str, Any]]:
+    """Return the name and the parameters of a text such as "crf(metric=map)" or "mixture(mpm, components=2)".
+
+    >>> parse_method("rrf(k=10)", "--method"), parse_method("borda", "--method")
+    (('rrf', {'k': 10}), ('borda', {}))
+    """
+    from concordant.base.registry import METHODS
+
+    match = re.fullmatch(r"([^()\s]+)\s*(?:\((.*)\))?", text.strip(), re.DOTALL)
+    if match is None:
+        raise typer.BadParameter(f"expected a name or name(param=value). Got {text!r} instead.", param_hint=option)
+    name, parts = match[1], split_names(match[2] or "")
+    methods = [part for part in parts if not re.match(r"[\w-]+\s*=", part)]
+    params = parse_params([part for part in parts if part not in methods], option)
+    if not methods:
+        return name, params
+    nested = METHODS[name].made_of if name in METHODS else ""
+    if not nested:
+        raise typer.BadParameter(
+            f"{name} takes NAME=VALUE in brackets, such as rrf(k=60). Got {methods[0]!r} instead.", param_hint=option
+        )
+    if nested in params:
+        raise typer.BadParameter(f"{nested!r} is given twice in {text!r}.", param_hint=option)
+    return name, {nested: _made(methods, METHODS[name].constraints[nested])} | params
 
 
 def split_names(text: str) -> list[str]:

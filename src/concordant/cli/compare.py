@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -32,7 +31,7 @@ from concordant.cli._options import (
     bundled,
 )
 from concordant.cli._output import Session
-from concordant.cli._parsing import check_choice, check_share, make_method, parse_params, parse_weights, split_names
+from concordant.cli._parsing import check_choice, check_share, make_method, parse_method, parse_weights, split_names
 from concordant.cli.evaluate import sorting_metric
 from concordant.errors import ConcordantError, DataError, KindError, ParameterError
 
@@ -334,14 +333,7 @@ class _Task:
 
 def parse_methods(text: str) -> list[_Spec]:
     """Return the methods of a text such as "rrf,crf(metric=map)", or raise a usage error."""
-    specs = []
-    for part in split_names(text):
-        match = re.fullmatch(r"([^()\s]+)(?:\((.*)\))?", part)
-        if match is None:
-            raise typer.BadParameter(
-                f"expected a name or name(param=value). Got {part!r} instead.", param_hint="--methods"
-            )
-        specs.append(_Spec(part, match[1], parse_params(split_names(match[2] or ""), "--methods")))
+    specs = [_Spec(part, *parse_method(part, "--methods")) for part in split_names(text)]
     if not specs:
         raise typer.BadParameter("name at least one method.", param_hint="--methods")
     return specs
