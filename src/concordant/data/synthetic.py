@@ -591,10 +591,11 @@ def arena(
 ) -> ArenaSample:
     """Return n votes of an arena whose votes are swayed by style, by the side and by experts who favour a family.
 
-    An item has a style for each covariate, drawn from N(0, `style_spread`²), and each of its answers is that plus
-    N(0, 1). With x the style of the left answer minus that of the right one, the outcome follows Bradley-Terry with
-    Davidson's ties at the logit s_left − s_right + side + x (β + b_e) + favour · (left is of the family that the expert
-    favours − right is). A fit without covariates takes the style of an item for strength.
+    An item has a style for each covariate, drawn from a normal distribution of standard deviation `style_spread`, and
+    each of its answers is that plus N(0, 1). With x the style of the left answer minus that of the right one, the
+    outcome follows Bradley-Terry with Davidson's ties at the logit s_left − s_right + side + x (β + β_e) + favour ·
+    (left is of the family that the expert favours − right is). A fit without covariates takes the style of an item for
+    strength.
 
     Parameters
     ----------
@@ -619,7 +620,7 @@ def arena(
     favour : float
         By how much they favour it.
     own_spread : float
-        Standard deviation of b_e: how far the experts differ in their β.
+        Standard deviation of β_e: how far the experts differ in their β.
     random_state : int
         The seed.
 
