@@ -37,6 +37,7 @@ from concordant.kernels.bradley_terry import (
 )
 from concordant.kernels.bradley_terry_lists import ListPairs, ScoreGrid, curvature_times, pair_sums, score_grid
 from concordant.kernels.bradley_terry_votes import VoteRows, evaluate_votes
+from concordant.kernels.linear_systems import conjugate_gradients
 from concordant.kernels.lists import list_maxima, list_sums
 from concordant.kernels.pair_counts import Pairs, read_only
 from concordant.kernels.ratios import ratio
@@ -689,36 +690,11 @@ class _ListLikelihood:
                     out: Floats = diagonal * x - curvature_times(lists, score, self._worth, grid, x)
                     return out
 
-                rhs[own] = _conjugate_gradients(times, diagonal, rhs[own].copy(), accuracy)
+                rhs[own] = conjugate_gradients(times, rhs[own], diagonal, rtol=accuracy, max_iter=5000)[0]
 
         with without_progress():
             map_instances(work, len(self.lists))
         return columns
-
-
-def _conjugate_gradients(
-    times: Callable[[Floats], Floats], diagonal: Floats, rhs: Floats, rtol: float, max_iter: int = 5000
-) -> Floats:
-    """Solve a positive definite system by conjugate gradients from 0, the diagonal being the preconditioner."""
-    x = np.zeros(len(rhs))
-    residual = rhs.copy()
-    z = residual / diagonal
-    direction = z.copy()
-    rho = size = float(residual @ z)
-    for _ in range(max_iter):
-        if rho <= rtol * rtol * size:
-            break
-        image = times(direction)
-        curvature = float(direction @ image)
-        if curvature <= 0.0:
-            break
-        length = rho / curvature
-        x += length * direction
-        residual -= length * image
-        z = residual / diagonal
-        rho_before, rho = rho, float(residual @ z)
-        direction = z + rho / rho_before * direction
-    return x
 
 
 def _likelihood_of(

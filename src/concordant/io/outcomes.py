@@ -24,7 +24,7 @@ __all__ = [
     "OutcomeColumn",
     "OutcomeReader",
     "OutcomeWords",
-    "Outcomes",
+    "OutcomeCounts",
     "count_outcomes",
 ]
 
@@ -131,7 +131,7 @@ class OutcomeColumn(NamedTuple):
     right: pl.Series
 
 
-class Outcomes(NamedTuple):
+class OutcomeCounts(NamedTuple):
     """For every comparison, 1 where left won, right won, they tied, or both were bad."""
 
     n_left: Floats
@@ -174,10 +174,10 @@ class OutcomeReader:
         self._parts = parts
         self._no_side: tuple[RowSource, int] | None = None
 
-    def count(self, column: OutcomeColumn, source: RowSource) -> Outcomes:
+    def count(self, column: OutcomeColumn, source: RowSource) -> OutcomeCounts:
         """Return the outcomes of a part of the file."""
         code = self._codes(column, source)
-        return Outcomes(*((code == k).astype(np.float64) for k in range(4)))
+        return OutcomeCounts(*((code == k).astype(np.float64) for k in range(4)))
 
     def _codes(self, column: OutcomeColumn, source: RowSource) -> _Outcome:
         column = column._replace(winner=column.winner.fill_null(""))
