@@ -7,6 +7,7 @@ ends, which separates the two effects.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -505,6 +506,8 @@ def _halved(half: str, found: Mapping[str, _Found], printed: Mapping[str, Mappin
         )
         seen = _seen(name, looked_at)
         rows.append(Row(name, mean, theirs, limit, errors=found[name].errors, why=why, seen=seen if theirs else ""))
+    equal = printed.get("MPM", {}) if EQUAL in found else {}
+    largest = max((abs(found[EQUAL].mean[c] - v) for c, v in equal.items()), default=math.nan)
     return Table(
         file,
         f"Missing ratings imputed by {HALVES[half][0]}, with half the weight from the second place on",
@@ -515,7 +518,8 @@ def _halved(half: str, found: Mapping[str, _Found], printed: Mapping[str, Mappin
         "the tables above follow the formula of NDCG."
         if half == "cosine"
         else "The neighbours of the main table. The printed top five of MPM are those of equal variances (see "
-        "movielens-films).",
+        "movielens-films)"
+        + (f", which are within {largest:.1f} of the printed row in every column." if printed else "."),
     )
 
 

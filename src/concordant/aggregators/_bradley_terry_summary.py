@@ -16,6 +16,7 @@ from concordant.inference.summary import (
     ModelReport,
     feature_estimates,
     parameter_estimates,
+    prior_in_words,
     score_estimates,
 )
 
@@ -104,7 +105,9 @@ def report(model: BradleyTerry) -> ModelReport:
     """Return what the summary of a fit lists."""
     blocks = [] if "coefficients_" in vars(model) else [score_estimates(model.consensus_)]
     blocks += coefficient_estimates(model)
-    return ModelReport(blocks, _no_criteria(model), "outcome", _notes(model))
+    lists = model.fit_info_.n_lists is not None
+    prior = prior_in_words(model.prior, " times the pairs per choice" if lists else "")
+    return ModelReport(blocks, _no_criteria(model), "outcome", _notes(model), prior=prior)
 
 
 def _no_criteria(model: BradleyTerry) -> str:
