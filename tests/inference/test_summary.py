@@ -364,6 +364,14 @@ def test_what_the_notes_say_of_errors_prior_and_weights() -> None:
     assert "Standard errors: observed information of θ; 4 experts" in notes(cc.Mallows())
     assert "Standard errors: none, θ is given" in notes(cc.Mallows(dispersion=-0.5))
 
+    games_model = cc.BradleyTerry(uncertainty="none")
+    games_model.fit_predict(games())
+    assert "Standard errors: none for scores, observed information for the others" in games_model.summary().notes
+    gd = cc.BradleyTerry(optimizer="gd", ties="none")
+    gd.fit_predict(games())
+    assert gd.summary().no_criteria == "optimizer='gd' stops before the maximum."
+    assert "Prior: none" in gd.summary().notes
+
 
 def test_an_anchor_has_no_variance_at_all() -> None:
     model = cc.BradleyTerry(prior=0, anchor="a")

@@ -114,10 +114,10 @@ def _no_criteria(model: BradleyTerry) -> str:
     """Return why a fit has no AIC, "" if it has."""
     if model.reliability:
         return "reliability=True estimates the experts under prior distributions; only its objective is kept."
-    if model._shrinks:
-        return "The estimates have a prior, and do not maximise the likelihood. Fit with prior=0."
     if model.optimizer == "gd":
         return "optimizer='gd' stops before the maximum."
+    if model._shrinks:
+        return "The estimates have a prior, and do not maximise the likelihood. Fit with prior=0."
     if model.fit_info_.log_likelihood is None:
         return "It is not computed for data in blocks."
     if model.transform != "binary":

@@ -254,6 +254,9 @@ def _common_notes(method: Any, report: ModelReport) -> list[str]:
     info, consensus = method.fit_info_, method.consensus_
     kinds = {block.kind for block in report.estimates}
     made = report.stderr or consensus.interval_method or info.uncertainty or "none"
+    if made == "none" and any((block.stderr > 0).any() for block in report.estimates):
+        known = getattr(method, "uncertainty", "") == "none"
+        made = "none for scores" + (", observed information for the others" if known else "")
     experts = "" if info.n_experts is None else f"; {counted(info.n_experts, 'expert')}"
     experts += "" if info.n_lists is None else f", {counted(info.n_lists, 'list')}"
     experts += "" if info.list_weight is None else f" of total weight {info.list_weight:,.6g}"
