@@ -62,7 +62,8 @@ ENDINGS: dict[str, Ending] = {
         "The published rows of Borda and CPS take the largest rank for the best. Read as ranks, both are far better "
         "than printed, and above the model of the paper in most columns.",
         _BASELINES + " Only Borda's direction is decisive by itself: it gives all cells, with nothing tuned.",
-        "The length of the paper's gradient steps, and how CPS and SVP were fitted.",
+        "The length of the paper's gradient steps, and how CPS and SVP were fitted. These readings were found on one "
+        "set; the other one of the paper would be their test, and is not in the data folder.",
     ),
     "letor-mpm": Ending(
         "Labels help less here than in the paper: on this set, adherence learned from agreement is nearly as good.",
@@ -73,7 +74,8 @@ ENDINGS: dict[str, Ending] = {
     "movielens": Ending(
         "From the second place on, NDCG by its formula is far above the printed numbers, for the printed films too.",
         "Half the weight from the second place on, with which the printed rows agree with each other, and several "
-        "imputations by neighbours, one of which gives the printed N@1 of Bradley-Terry.",
+        "imputations by neighbours. One gives the printed N@1 of Bradley-Terry, another comes close to the printed row "
+        "of MPM if variances are equal.",
         "Why the weights would be halved, and how the paper trained PMF.",
     ),
     "movielens-films": Ending(

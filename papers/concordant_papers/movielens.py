@@ -7,6 +7,7 @@ ends, which separates the two effects.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -50,6 +51,8 @@ OURS: dict[str, tuple[str, dict[str, Any]]] = {
     "Plackett-Luce, at its defaults": ("plackett-luce", {"uncertainty": "none"}),
     "MPM, equal variances": ("mpm", {"adherence": "none", "uncertainty": "none"}),
 }
+# The model without variances is compared with the printed row of MPM where the weights are halved.
+EQUAL = "MPM, equal variances"
 # Key of a part of a cell -> (name on the page, half of table 2 to compare with).
 HALVES = {
     "PMF": ("PMF", "PMF"),
@@ -70,6 +73,14 @@ _SEEN = (
     "the similarity, the fall-back for films with fewer than 10 raters and half the weight from the second place on, "
     "among a few dozen variants"
 )
+# The neighbours that are shown with half weights: the file of the table, and what was seen.
+HALVED = {
+    "neighbor": (
+        "movielens-neighbours-half-weight",
+        "half the weight from the second place on, among a few dozen variants",
+    ),
+    "cosine": ("movielens-cosine-half-weight", _SEEN),
+}
 # The neighbours of one table, and the steps of all rows: the library's lengths were set with these rows in view.
 _COSINE_SEEN = "the similarity and the fall-back for films with fewer than 10 raters, among a few dozen variants"
 _STEP_SEEN = {
@@ -182,9 +193,11 @@ def completed_by_both(*, folder: str, seed: int, passes: int) -> dict[str, Any]:
         other, guesser = ("neighbor", "Neighbor-based") if half == "PMF" else ("PMF", "PMF")
         rows = rankings | {guesser: _borda(votes, completed[other])}
         out[half] = {row: _short(judged(consensus, votes, table)) for row, consensus in rows.items()}
-        if half == "cosine":
-            out["cosine, half weight"] = {
-                row: _short(_half_weight(consensus, table)) for row, consensus in rows.items() if row not in OURS
+        if half in HALVED:
+            out[f"{half}, half weight"] = {
+                row: _short(_half_weight(consensus, table))
+                for row, consensus in rows.items()
+                if row not in OURS or row == EQUAL
             }
         firsts = {row: int(consensus.order()[0]) for row, consensus in rows.items()}
         out.setdefault("first", {})[half] = {row: [data.title[s], data.users[s]] for row, s in firsts.items()}
@@ -426,8 +439,9 @@ def page_imputed(setting: Setting, values: Mapping[str, Any]) -> Page:
             notes += [_further_reading(said, looked_at)] if looked_at else []
         else:
             claims += looked_at
-    closest = _over_seeds([run["cosine, half weight"] for run in runs])
-    tables.append(_closest(closest, {} if setting.quick else _published_half("neighbor")))
+    for half in HALVED:
+        found = _over_seeds([run[f"{half}, half weight"] for run in runs])
+        tables.append(_halved(half, found, {} if setting.quick else _published_half("neighbor")))
     if not setting.quick:
         tables += _evidence(runs, values)
     if "constants" in values:
@@ -465,33 +479,47 @@ def _further_reading(name: str, claims: Sequence[Claim]) -> str:
     )
 
 
-def _closest(found: Mapping[str, _Found], printed: Mapping[str, Mapping[str, float]]) -> Table:
-    """Return the reading of the neighbours' half that comes closest to the printed one."""
+def _halved(half: str, found: Mapping[str, _Found], printed: Mapping[str, Mapping[str, float]]) -> Table:
+    """Return the neighbours' half of table 2 with half the weight from the second place on.
+
+    Cells are counted with the neighbours that come closest, the cosine ones.
+    """
+    file, looked_at = HALVED[half]
+    tolerance = TOLERANCE if half == "cosine" else None
     rows = []
-    for name in printed or found:
+    for name in [*printed, EQUAL] if printed else found:
+        theirs = printed.get("MPM" if name == EQUAL else name, {})
+        # MPM is compared twice, and counted once.
+        limit = tolerance if theirs and name != EQUAL else None
         if name not in found:
-            rows.append(Row(name, {}, printed[name], TOLERANCE, why="not computed: a part of it failed"))
+            rows.append(Row(name, {}, theirs, limit, why="not computed: a part of it failed"))
             continue
-        theirs, mean = printed.get(name, {}), found[name].mean
-        out = [c for c in theirs if mean[c] < theirs[c] - TOLERANCE]
+        mean = found[name].mean
+        out = [c for c in theirs if limit is not None and mean[c] < theirs[c] - limit]
         why = (
             f"{', '.join(out)} is that of the film at the first place, which depends on the imputation alone; no "
             "imputation that was tried gives the printed values of all four rows"
             if out
+            else "beside the printed row of MPM"
+            if name == EQUAL and theirs
             else ""
         )
-        errors = found[name].errors
-        rows.append(
-            Row(name, mean, theirs, TOLERANCE if theirs else None, errors=errors, why=why, seen=_seen(name, _SEEN))
-        )
+        seen = _seen(name, looked_at)
+        rows.append(Row(name, mean, theirs, limit, errors=found[name].errors, why=why, seen=seen if theirs else ""))
+    equal = printed.get("MPM", {}) if EQUAL in found else {}
+    largest = max((abs(found[EQUAL].mean[c] - v) for c, v in equal.items()), default=math.nan)
     return Table(
-        "movielens-cosine-half-weight",
-        "Missing ratings imputed by cosine neighbours, with half the weight from the second place on",
+        file,
+        f"Missing ratings imputed by {HALVES[half][0]}, with half the weight from the second place on",
         COLUMNS,
         rows,
         note="Neighbours are weighted by the cosine of all ratings, their ratings are averaged, and a film with fewer "
         "than 10 raters gets the mean of all ratings. This is the neighbours' half of table 2 as we can best reach it; "
-        "the tables above follow the formula of NDCG.",
+        "the tables above follow the formula of NDCG."
+        if half == "cosine"
+        else "The neighbours of the main table. The printed top five of MPM are those of equal variances (see "
+        "movielens-films)"
+        + (f", which are within {largest:.1f} of the printed row in every column." if printed else "."),
     )
 
 
@@ -1025,6 +1053,7 @@ def _variances_shown(found: Mapping[str, Any]) -> tuple[list[Table], list[Claim]
                 ["users", "won", "lost", "place", "γ", "larger γ"],
                 rows,
                 note="larger γ: percent of the films in the middle half of the ranking that have a larger one.",
+                counts=["users", "won", "lost", "place"],
             )
         )
     return tables, claims, _variance_pictures(gamma, users, named)

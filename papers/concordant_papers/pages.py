@@ -10,7 +10,7 @@ import csv
 import html
 import io
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -118,6 +118,8 @@ class Table(NamedTuple):
         Digits after the point.
     note : str
         What is to be said below it.
+    counts : collection of str
+        Columns of whole numbers, which are shown without decimals.
     """
 
     name: str
@@ -126,6 +128,7 @@ class Table(NamedTuple):
     rows: Sequence[Row]
     digits: int = 2
     note: str = ""
+    counts: Collection[str] = ()
 
 
 class Claim(NamedTuple):
@@ -366,11 +369,11 @@ def _as_csv(table: Table) -> str:
 
 def _as_markdown(table: Table) -> str:
     """Return the table as Markdown: our values, and below them the published values and the differences."""
-    d = table.digits
     lines = ["| | " + " | ".join(map(_cell, table.columns)) + " |", "|:---" + "|---:" * len(table.columns) + "|"]
+    digits = {column: 0 if column in table.counts else table.digits for column in table.columns}
     for row in table.rows:
         mine = []
-        for column in table.columns:
+        for column, d in digits.items():
             if column not in row.ours:
                 mine.append("–")
                 continue
@@ -380,7 +383,7 @@ def _as_markdown(table: Table) -> str:
         lines.append(f"| {_cell(row.name)} | " + " | ".join(mine) + " |")
         if row.theirs:
             theirs = []
-            for column in table.columns:
+            for column, d in digits.items():
                 if column not in row.theirs:
                     theirs.append("")
                     continue

@@ -330,7 +330,8 @@ def _chosen_table(values: Mapping[str, Any], name: str) -> Table:
         "those of the whole training part. Some methods learn nothing from queries of one grade and pass them over, "
         "others do not, so that the numbers choose within a row and do not compare rows."
     )
-    return Table(f"{name}-chosen", f"{name}: what was chosen", columns, rows, 4, note)
+    counts = [column for column in columns if column.endswith("passes")]
+    return Table(f"{name}-chosen", f"{name}: what was chosen", columns, rows, 4, note, counts)
 
 
 def _yahoo() -> Table:
@@ -529,7 +530,8 @@ def _page_time(setting: Setting, values: Mapping[str, Any]) -> Page:
             f"First order, no penalty, {STEPS} steps or passes at most, one thread; the quickest of three. The methods "
             "stop by their own rules, so that they take different numbers of steps."
         )
-        tables.append(Table("ltr-training-time", "Seconds of training", columns, rows, 3, note))
+        counts = [f"{name}, steps" for name in there]
+        tables.append(Table("ltr-training-time", "Seconds of training", columns, rows, 3, note, counts))
     if growth:
         sizes = sorted({n for v in growth.values() for n in v["sizes"]})
         rows = [

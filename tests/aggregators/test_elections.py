@@ -13,7 +13,7 @@ from tests.aggregators.ballots import assert_groups, ballots_of, preflib_files, 
 from tests.oracles import elections as oracle
 
 import concordant as cc
-from concordant.errors import KindError, ParameterError
+from concordant.errors import DataWarning, KindError, ParameterError
 
 Rule = Callable[[oracle.Ballots, list[str]], oracle.Groups]
 RULES: list[tuple[cc.Aggregator, Rule]] = [
@@ -77,6 +77,15 @@ def test_approval_of_ratings_counts_those_at_the_threshold() -> None:
     stars = cc.Preferences(list("qqqqqq"), list("xxyyzz"), list("abaebc"), [5, 3, 4, 2, 3, 1], kind="rating")
     got = cc.Approval(threshold=3).fit_predict(stars)
     assert dict(zip(got.items, got.score, strict=True)) == {"a": 2, "b": 2, "e": 0, "c": 0}
+
+
+def test_approval_of_ratings_asks_for_the_threshold() -> None:
+    stars = cc.Preferences(["q"] * 4, list("xxyy"), list("abab"), [3, 1, 2, 3], kind="rating")
+    with pytest.warns(DataWarning, match=r"also with the lowest rating\. .* such as threshold=3\.0"):
+        assert cc.Approval().fit_predict(stars).score.tolist() == [2.0, 2.0]
+    # One level is a list of approved items.
+    approved = cc.Preferences(["q"] * 3, list("xxy"), list("aba"), [1, 1, 1], kind="rating")
+    assert cc.Approval().fit_predict(approved).score.tolist() == [2.0, 1.0]
 
 
 def test_approval_says_what_to_give_instead() -> None:

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from scipy import stats
 
 import concordant as cc
-from concordant.errors import DataError, DataWarning, KindError, NoFiniteEstimateError, ParameterError
+from concordant.errors import (
+    DataError,
+    DataWarning,
+    KindError,
+    NoFiniteEstimateError,
+    ParameterError,
+    UncertaintyWarning,
+)
 from concordant.execution import threads
 
 SCORES = {"a": 1.0, "b": 0.5, "c": 0.0, "d": -0.5, "e": -1.0}
@@ -41,10 +50,12 @@ def test_statistic_is_twice_the_gain_of_separate_fits() -> None:
 def test_tie_parameters_and_side_effects_count() -> None:
     votes = cc.synthetic.bradley_terry((0.5, 0.0, -0.5), 400, ties=0.5, n_experts=12, random_state=1).comparisons
     groups = {e: "xyz"[k % 3] for k, e in enumerate(votes.experts)}
-    with pytest.warns(DataWarning, match="ties are left out"):
+    with pytest.warns(DataWarning, match="ties are left out"), pytest.warns(UncertaintyWarning, match="33.3 of them"):
         assert cc.compare_groups(votes, groups, "bradley-terry", ties="none").df == 2 * 2
-    assert cc.compare_groups(votes, groups, "bradley-terry").df == 2 * 3
-    assert cc.compare_groups(votes, groups, cc.BradleyTerry(prior=0, side_effect=True)).df == 2 * 4
+    with pytest.warns(UncertaintyWarning, match="takes comparisons as independent"):
+        assert cc.compare_groups(votes, groups, "bradley-terry").df == 2 * 3
+    with pytest.warns(UncertaintyWarning, match="Pass permutations=999"):
+        assert cc.compare_groups(votes, groups, cc.BradleyTerry(prior=0, side_effect=True)).df == 2 * 4
     tied, sides = lists(1)
     coarse = cc.from_frame(
         tied.to_frame().drop_nulls().with_columns(rank=np.minimum(tied.to_frame().drop_nulls()["rank"].to_numpy(), 4))
@@ -79,6 +90,41 @@ def test_different_groups_are_found_by_both_tests() -> None:
     assert permuted.test == "permutation, 39 groupings"
     again = cc.compare_groups(votes, groups, "bradley-terry", prior=0.1, permutations=19, random_state=3)
     assert again.p_value == 1 / 20
+
+
+def test_permutation_p_values_count_groupings_that_are_as_extreme_also_with_a_prior() -> None:
+    """With a prior every group pays the penalty, so that ratios are below 0; all four-four groupings are counted."""
+    votes, groups = lists(11, 4)
+    found = cc.compare_groups(votes, groups, prior=2.0, permutations=400)
+    experts = votes.experts.tolist()
+
+    def objective(some: list[str]) -> float:
+        model = cc.PlackettLuce(prior=2.0, uncertainty="none")
+        model.fit_predict(votes.select_experts(some))
+        return float(model.fit_info_.objective or 0.0)
+
+    whole = objective(experts)
+    ratios = []
+    for some in itertools.combinations(experts, 4):
+        rest = [e for e in experts if e not in some]
+        ratios.append(2 * (objective(list(some)) + objective(rest) - whole))
+    assert found.statistic < 0
+    assert min(abs(found.statistic - r) for r in ratios) < 1e-6
+    exact = np.mean(np.array(ratios) >= found.statistic - 1e-6)
+    assert 0.05 < exact < 0.95
+    assert found.p_value == pytest.approx(exact, abs=4 * np.sqrt(exact * (1 - exact) / 400) + 1 / 401)
+
+
+@pytest.mark.filterwarnings("ignore:fewer than")
+def test_experts_with_several_lists_and_what_is_printed() -> None:
+    frame = lists(3, 20)[0].to_frame().drop_nulls()
+    votes = cc.concat([cc.from_frame(frame.with_columns(instance=np.full(len(frame), f"q{k}"))) for k in range(3)])
+    groups = {e: k % 2 for k, e in enumerate(votes.experts)}
+    with pytest.warns(UncertaintyWarning, match="takes lists as independent, and an expert gives 3 of them"):
+        cc.compare_groups(votes, groups, uncertainty="none")
+    found = cc.compare_groups(*lists(3, 20), uncertainty="none")
+    assert repr(found).startswith(f"['0', '1']: likelihood ratio {found.statistic:.2f} on 4 degrees of freedom, p = ")
+    assert repr(found).count("\n") == 2
 
 
 def test_permutations_leave_the_method_alone_and_are_seeded() -> None:

@@ -336,8 +336,50 @@ def test_p_values_agree_with_the_intervals() -> None:
         for r in model.summary().rows:
             assert (r.p_value < 1 - level) == (r.lower > 0 or r.upper < 0)
             assert r.z == pytest.approx(r.estimate / r.stderr)
-            # Wider than the normal distribution's.
+            # Wider than the normal distribution's: the Student's t of the interval.
             assert r.p_value > 2 * stats.norm.sf(abs(r.z))
+            half = (r.upper - r.lower) / (2 * r.stderr)
+            freedom = optimize.brentq(
+                lambda df, half=half, level=level: stats.t.ppf((1 + level) / 2, df) - half, 1, 1e6
+            )
+            assert r.p_value == pytest.approx(2 * stats.t.sf(abs(r.z), freedom), rel=1e-6)
+        assert "p and intervals of items: Student's t with" in repr(model.summary())
+
+
+@QUIET
+def test_what_the_notes_say_of_errors_prior_and_weights() -> None:
+    lists = {"x": ["a", "b", "c"], "y": ["b", "a", "c"], "z": ["c", "b", "a"], "w": ["a", "c", "b"]}
+    votes = cc.from_lists(lists, weights={"x": 3, "y": 2, "z": 2, "w": 1})
+
+    def notes(model: Any) -> str:
+        model.fit_predict(votes)
+        return "\n".join(model.summary().notes)
+
+    assert "4 experts, 4 lists of total weight 8" in notes(cc.PlackettLuce())
+    assert "Student's t" not in notes(cc.PlackettLuce(uncertainty="information"))
+    assert "Prior: normal, precision 0.1 (auto)" in notes(cc.PlackettLuce())
+    assert "Prior: normal, precision 2" in notes(cc.PlackettLuce(prior=2.0))
+    assert "Prior: Gamma(2, 1) on exp(score)" in notes(cc.PlackettLuce(prior=("gamma", 2, 1)))
+    assert "precision 0.1 times the pairs per choice (auto)" in notes(cc.BradleyTerry())
+    assert "Standard errors: observed information of θ; 4 experts" in notes(cc.Mallows())
+    assert "Standard errors: none, θ is given" in notes(cc.Mallows(dispersion=-0.5))
+
+    games_model = cc.BradleyTerry(uncertainty="none")
+    games_model.fit_predict(games())
+    assert "Standard errors: none for scores, observed information for the others" in games_model.summary().notes
+    gd = cc.BradleyTerry(optimizer="gd", ties="none")
+    gd.fit_predict(games())
+    assert gd.summary().no_criteria == "optimizer='gd' stops before the maximum."
+    assert "Prior: none" in gd.summary().notes
+
+
+def test_an_anchor_has_no_variance_at_all() -> None:
+    model = cc.BradleyTerry(prior=0, anchor="a")
+    model.fit_predict(games())
+    table = model.covariance().drop("term").to_numpy()
+    n = model.consensus_.items.tolist().index("a")
+    assert not table[n].any()
+    assert not table[:, n].any()
 
 
 @QUIET

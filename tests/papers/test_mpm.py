@@ -196,6 +196,27 @@ def test_halved_weights_count_half_from_the_second_place_on() -> None:
     assert movielens._printed([2], completed)["gain"] == pytest.approx([100 / 31])
 
 
+def test_rankings_are_judged_with_half_weights_by_both_neighbours(ran: Ran) -> None:
+    votes = movielens.films(movielens.SYNTHETIC).votes
+    order = movielens.ranked(movielens.SYNTHETIC, movielens.EQUAL).order().tolist()
+    for half, completed in (
+        ("neighbor", imputation.neighbours(votes)),
+        ("cosine", imputation.neighbours(votes, **movielens.COSINE)),
+    ):
+        values = ran[0].values["movielens"]["seed 0"][f"{half}, half weight"]
+        assert set(values) == {*movielens.MODELS, "PMF", movielens.EQUAL}
+        for k in (1, 3):
+            wanted = []
+            for user in completed.tolist():
+                best = sum((2**r - 1) / math.log2(2 + i) for i, r in enumerate(sorted(user, reverse=True)[:k]))
+                gains = [(2 ** user[i] - 1) / math.log2(2 + n) for n, i in enumerate(order[:k])]
+                wanted.append(100 * (gains[0] + sum(gains[1:]) / 2) / best)
+            assert values[movielens.EQUAL][f"N@{k}"] == pytest.approx(wanted, abs=1e-4)
+        row = rows_of(ran[1]["movielens"], movielens.HALVED[half][0])[movielens.EQUAL]
+        assert row.ours["N@3"] == pytest.approx(np.mean(wanted), abs=1e-3)
+        assert row.tolerance is None
+
+
 def test_ends_hold_the_films_of_the_ranking(ran: Ran) -> None:
     found = ran[0].values["movielens-films"]["MPM/seed 0"]["films"]
     data = movielens.films(movielens.SYNTHETIC)

@@ -110,6 +110,15 @@ def test_what_rounds_to_nothing_is_not_below_it(tmp_path: Path) -> None:
     assert "-0.00" not in text
 
 
+def test_columns_of_counts_have_no_decimals(tmp_path: Path) -> None:
+    rows = [Row("a", {"steps": 98.0, "s": 1.0}, {"steps": 100.0}), Row("b", {"steps": 7.0, "s": 0.5})]
+    write_page(
+        tmp_path, "s", "S", "p", Page([Table("t", "T", ["steps", "s"], rows, counts=["steps"])]), seconds=0, failed={}
+    )
+    text = (tmp_path / "s.md").read_text()
+    assert "| a | 98 | 1.00 |\n| published (ours less theirs) | 100 (-2) |  |\n| b | 7 | 0.50 |" in text
+
+
 def test_what_is_written_by_users_is_not_run(tmp_path: Path) -> None:
     table = Table("t", "<script>alert(1)</script>", ["x"], [Row("<img src=x onerror=alert(1)>", {"x": 1.0})])
     write_page(tmp_path, "s", "<b>", "p", Page([table]), seconds=0, failed={"<i>": "<u>"})
@@ -205,6 +214,45 @@ def test_counts_of_every_study_are_those_of_its_csv_files() -> None:
         assert [cell.strip() for cell in cells[:5]] == ([str(n) for n in counts] if any(counts) else ["–"] * 5)
         holding = [len(re.findall(rf"^\| .* \| {word} \|", _stated(text), re.M)) for word in ("holds", "does not hold")]
         assert cells[5].strip() == (f"{holding[0]} of {sum(holding)}" if sum(holding) else "–")
+
+
+@pytest.mark.parametrize("name", ENDINGS)
+def test_tables_of_a_page_show_its_csv_files(name: str) -> None:
+    folder = Path(__file__).parents[2] / "docs" / "reproduced"
+    for lines, file in _tables((folder / f"{name}.md").read_text()):
+        records = list(csv.DictReader((folder / file).read_text().splitlines()))
+        found = {(r["row"], r["column"]): r for r in records}
+        columns, *rows = ([c.strip().replace("\\|", "|") for c in re.split(r"(?<!\\)\|", x)[1:-1]] for x in lines)
+        shown, key = set(), ""
+        for first, *cells in rows[1:]:
+            ours = first != "published (ours less theirs)"
+            key = first if ours else key
+            for column, cell in zip(columns[1:], cells, strict=True):
+                record = found.get((key, column), {"ours": "", "published": "", "difference": "", "stderr": ""})
+                of = ("ours", "stderr") if ours else ("published", "difference")
+                wanted = [float(record[field]) for field in of if record[field]]
+                numbers = re.findall(r"[-+]?\d+(?:\.\d+)?", cell)
+                assert len(numbers) == len(wanted), (file, key, column)
+                for text, value in zip(numbers, wanted, strict=True):
+                    # The files have six digits, so that a second rounding may differ by one in the last place.
+                    unit = 10.0 ** -len(text.partition(".")[2])
+                    assert float(text) == pytest.approx(value, abs=0.5 * unit + 1e-5 * abs(value)), (file, key, column)
+                shown.add((key, column))
+        assert set(found) <= shown
+
+
+def _tables(text: str) -> list[tuple[list[str], str]]:
+    """Return the lines of each table of a page that has a CSV file, and the name of the file."""
+    found, lines = [], list[str]()
+    for line in text.splitlines():
+        if line.startswith("| | "):
+            lines = []
+        if line.startswith(("| ", "|:")):
+            lines.append(line)
+        elif link := re.fullmatch(r"\[(\S+\.csv)\]\(\S+\)", line):
+            found.append((lines, link[1]))
+            lines = []
+    return found
 
 
 def _stated(text: str) -> str:

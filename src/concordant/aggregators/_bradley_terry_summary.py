@@ -16,6 +16,7 @@ from concordant.inference.summary import (
     ModelReport,
     feature_estimates,
     parameter_estimates,
+    prior_in_words,
     score_estimates,
 )
 
@@ -104,17 +105,19 @@ def report(model: BradleyTerry) -> ModelReport:
     """Return what the summary of a fit lists."""
     blocks = [] if "coefficients_" in vars(model) else [score_estimates(model.consensus_)]
     blocks += coefficient_estimates(model)
-    return ModelReport(blocks, _no_criteria(model), "outcome", _notes(model))
+    lists = model.fit_info_.n_lists is not None
+    prior = prior_in_words(model.prior, " times the pairs per choice" if lists else "")
+    return ModelReport(blocks, _no_criteria(model), "outcome", _notes(model), prior=prior)
 
 
 def _no_criteria(model: BradleyTerry) -> str:
     """Return why a fit has no AIC, "" if it has."""
     if model.reliability:
         return "reliability=True estimates the experts under prior distributions; only its objective is kept."
-    if model._shrinks:
-        return "The estimates have a prior, and do not maximise the likelihood. Fit with prior=0."
     if model.optimizer == "gd":
         return "optimizer='gd' stops before the maximum."
+    if model._shrinks:
+        return "The estimates have a prior, and do not maximise the likelihood. Fit with prior=0."
     if model.fit_info_.log_likelihood is None:
         return "It is not computed for data in blocks."
     if model.transform != "binary":

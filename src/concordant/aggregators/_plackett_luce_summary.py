@@ -9,7 +9,14 @@ import numpy as np
 
 from concordant.arrays import Floats
 from concordant.base.contract import FitInfo
-from concordant.inference.summary import Estimates, ModelReport, feature_estimates, parameter_estimates, score_estimates
+from concordant.inference.summary import (
+    Estimates,
+    ModelReport,
+    feature_estimates,
+    parameter_estimates,
+    prior_in_words,
+    score_estimates,
+)
 
 if TYPE_CHECKING:
     from concordant.aggregators._plackett_luce_fit import PenalisedLikelihood
@@ -62,7 +69,7 @@ def report(model: PlackettLuce) -> ModelReport:
     elif model.ties in ("average", "partition"):
         words = {"average": "Efron's likelihood", "partition": "the ordered-partition likelihood, less its constant"}
         notes.append(f"Ties: {words[model.ties]}")
-    return ModelReport(blocks, _no_criteria(model), "choice", notes)
+    return ModelReport(blocks, _no_criteria(model), "choice", notes, prior=prior_in_words(model.prior))
 
 
 def _no_criteria(model: PlackettLuce) -> str:

@@ -1,9 +1,10 @@
 """Bradley-Terry: the probability that one item beats another is a logistic function of the difference of their scores.
 
-Votes of every kind are reduced to pair counts (`_pairwise_outcomes`), and the scores are the posterior mode under a
-normal prior, found by Newton's method (`_bradley_terry_fit`). The modules beside this one hold identifiability,
-covariates of items and of votes, the reliability of experts, and intervals.
+Votes of every kind are reduced to pair counts, and the scores are the posterior mode under a weak normal prior, or the
+maximum-likelihood estimate (prior=0), found by Newton's method.
 """
+# `_pairwise_outcomes` counts the pairs, and `_bradley_terry_fit` has Newton's method. The modules beside them hold
+# identifiability, covariates of items and of votes, the reliability of experts, and intervals.
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ from concordant.base.limits import check_limits
 from concordant.base.params import Constraint, boolean, integer, number, one_of, optional
 from concordant.base.registry import register_method
 from concordant.data.preferences import Preferences
-from concordant.errors import ConvergenceWarning, KindError, ParameterError
+from concordant.errors import ConvergenceWarning, DataWarning, KindError, ParameterError, Setting
 from concordant.kernels.ties import dense_ranks
 
 __all__ = ["IRV", "STV", "Approval", "Bucklin", "Coombs", "Plurality"]
@@ -109,7 +109,8 @@ class Approval(Aggregator):
 
     Notes
     -----
-    Cost O(R) for R rows. Complete rankings approve everything if neither parameter is given.
+    Cost O(R) for R rows. Complete rankings approve everything if neither parameter is given. For ratings of several
+    levels a DataWarning then asks for the threshold.
 
     References
     ----------
@@ -153,6 +154,14 @@ class Approval(Aggregator):
         elif self.threshold is not None:
             approved = (preferences.value >= self.threshold).astype(np.float64)
         else:
+            if preferences.kind == "rating" and len(np.unique(preferences.value)) > 1:
+                least = Setting("threshold", float(preferences.value.max()))
+                self._warn(
+                    "every item that a ballot rates counts as approved, also with the lowest rating. Pass the smallest "
+                    f"rating that is an approval, such as {least}.",
+                    DataWarning,
+                    least,
+                )
             approved = np.ones(preferences.n_rows)
         return sum_by_slot(preferences, approved, preferences.list_weight)
 

@@ -1,8 +1,7 @@
 """Score and rank fusion: reciprocal ranks, inverse square ranks, rank-biased centroids, CombSUM and relatives, DBSF.
 
 All methods cost one pass over the rows. An item gets nothing from lists that leave it out. Sums do not depend on the
-order of experts: terms are rounded to a fine grid on which sums are exact. The code that learns weights from labels is
-imported only when it is needed.
+order of experts: terms are rounded to a fine grid on which sums are exact.
 """
 
 from __future__ import annotations

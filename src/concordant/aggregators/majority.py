@@ -675,7 +675,7 @@ class Kemeny(Aggregator):
         parts: list[list[list[list[str]]]] = []
         most = _WEAK_SIZE if ties else _EXACT_SIZE
         # A pair costs the least only in its order where it also costs less than a tie.
-        for block in _blocks(margin > equal + slack, most, chosen.instances[0]):
+        for block in _blocks(margin > equal + slack, most, chosen.instances[0], "Leave out items that few lists hold"):
             own = np.ix_(block, block)
             if ties:
                 tie = 0.5 * np.abs(margin[own]) - 0.5 * equal[own]
@@ -724,8 +724,9 @@ class Kemeny(Aggregator):
         if several and self._warns_of_choice:
             self._warn(
                 f"the optimal ranking is one of several in {len(several)} of {len(proofs)} instances, such as "
-                f"{preferences.instances[several[0]]!r}: tie-breaks chose it. Kemeny().optimal_rankings lists all, "
-                "Kemeny(ties='mean') ranks by the mean of their places.",
+                f"{preferences.instances[several[0]]!r}: tie-breaks chose it. For up to {_EXACT_SIZE} items that "
+                "majorities do not separate, Kemeny().optimal_rankings lists all, and Kemeny(ties='mean') ranks by the "
+                "mean of their places.",
                 IdentifiabilityWarning,
             )
         return proofs
@@ -807,8 +808,11 @@ class _TimeBudget:
         return max(self._end - monotonic(), 0.0) * min(1.0, n_threads() / max(left, 1))
 
 
-def _blocks(beats: NDArray[np.bool_], most: int, instance: str) -> list[Ints]:
-    """Return the items in blocks, best first: every item of a block beats all items of the later ones."""
+def _blocks(beats: NDArray[np.bool_], most: int, instance: str, advice: str) -> list[Ints]:
+    """Return the items in blocks, best first: every item of a block beats all items of the later ones.
+
+    Raise DataError, which ends with the advice, where a block has more than `most` items.
+    """
     arrows = ~beats.T
     np.fill_diagonal(arrows, False)
     blocks = _members(kemeny.dense_components(arrows))
@@ -816,7 +820,7 @@ def _blocks(beats: NDArray[np.bool_], most: int, instance: str) -> list[Ints]:
     if largest > most:
         raise DataError(
             f"instance {instance!r} has {largest} items that majorities do not separate from each other; all optimal "
-            f"rankings are found for up to {most}. Use ties='break', or leave out items that few lists hold."
+            f"rankings are found for up to {most}. {advice}."
         )
     return blocks
 
@@ -825,7 +829,7 @@ def _mean_of_optima(margin: Floats, slack: float, floor: float, instance: str) -
     """Return the mean places of all optimal rankings."""
     place = np.zeros(len(margin))
     extra, above, unique = 0.0, 0, True
-    for block in _blocks(margin > 0, _EXACT_SIZE, instance):
+    for block in _blocks(margin > 0, _EXACT_SIZE, instance, "Use ties='break', or leave out items that few lists hold"):
         cost = np.maximum(-margin[np.ix_(block, block)], 0.0)
         found = kemeny.mean_positions(cost, slack)
         place[block] = above + found.position

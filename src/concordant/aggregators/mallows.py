@@ -297,6 +297,7 @@ class Mallows(ModelPredictions):
                 "counted are the θ",
                 "Scores are minus expected positions, and have no standard errors",
             ],
+            stderr="observed information of θ" if self.dispersion is None else "none, θ is given",
         )
 
     def _instance_theta(self, board: Consensus, n: int) -> float:

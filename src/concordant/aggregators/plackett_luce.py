@@ -1,7 +1,7 @@
 """Plackett-Luce: a ranking is a sequence of choices, each made from the items that remain.
 
-Newton's method maximises the penalised log-likelihood of an instance (`kernels.plackett_luce`). It is concave except
-for ties read as partitions. The adherence of each expert to the scores can be learned over all instances.
+Newton's method maximises the penalised log-likelihood of an instance, which is concave except for ties read as
+partitions. The adherence of each expert to the scores can be learned over all instances.
 """
 
 from __future__ import annotations

@@ -110,6 +110,10 @@ class MeanRank(Aggregator):
     -----
     Cost O(R) for R rows, plus the sort of lists that are not sorted already. On complete lists the order is Borda's.
 
+    References
+    ----------
+    Kendall and Babington Smith, The problem of m rankings, Annals of Mathematical Statistics 10, 1939.
+
     Examples
     --------
     >>> import concordant as cc

@@ -152,6 +152,8 @@ class FitInfo:
     n_experts, n_lists : int or None
         The numbers of experts and of lists that a likelihood is of; None where experts are not named, or for
         comparisons, which are no lists.
+    list_weight : float or None
+        The total weight of the lists, such as the number of ballots; None where every list weighs 1.
     data_digest : str
         Identifies the data of a likelihood, for `compare_models`; empty for blocks and without a likelihood.
     seconds : float
@@ -185,6 +187,7 @@ class FitInfo:
     n_observations: float | None = None
     n_experts: int | None = None
     n_lists: int | None = None
+    list_weight: float | None = None
     data_digest: str = ""
     seconds: float = 0.0
     warnings: list[str] = field(default_factory=list)
@@ -523,7 +526,10 @@ class Aggregator:
         self.fit_info_.data_digest = data_digest(votes)
         named = isinstance(votes, Preferences) or votes.expert is not None
         self.fit_info_.n_experts = votes.n_experts if named else None
-        self.fit_info_.n_lists = votes.n_lists if isinstance(votes, Preferences) else None
+        if isinstance(votes, Preferences):
+            self.fit_info_.n_lists = votes.n_lists
+            weighted = bool((votes.weights != 1.0).any())
+            self.fit_info_.list_weight = float(votes.weights.sum()) if weighted else None
 
     def _require_additive(
         self, contributions: tuple[list[str], Floats, Floats] | None

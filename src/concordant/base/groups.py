@@ -14,8 +14,17 @@ from concordant.base.params import check_params, integer, seed
 from concordant.base.registry import create
 from concordant.data.comparisons import Comparisons
 from concordant.data.consensus import Consensus
+from concordant.data.container import counted
 from concordant.data.preferences import Preferences
-from concordant.errors import DataError, NoFiniteEstimateError, ParameterError, listing, quote
+from concordant.errors import (
+    DataError,
+    NoFiniteEstimateError,
+    ParameterError,
+    UncertaintyWarning,
+    listing,
+    quote,
+    warn,
+)
 from concordant.execution import report_progress
 from concordant.inference.likelihood import chi_squared_tail
 
@@ -24,6 +33,9 @@ if TYPE_CHECKING:
 
 __all__ = ["GroupComparison", "compare_groups"]
 
+# With more comparisons or lists per expert than this, those of one expert are not taken as independent in silence.
+_INDEPENDENT = 2.0
+
 
 class GroupComparison(NamedTuple):
     """Fits of groups of experts, and a test that the groups differ.
@@ -31,7 +43,8 @@ class GroupComparison(NamedTuple):
     Attributes
     ----------
     statistic : float
-        2 (Σ_g ℓ_g − ℓ), ℓ_g the maximum of the objective of group g alone and ℓ that of all experts together.
+        2 (Σ_g ℓ_g − ℓ), ℓ_g the maximum of the objective of group g alone and ℓ that of all experts together. With a
+        prior, which every group pays for, it may be below 0.
     df : int
         Degrees of freedom: the parameters of the separate fits less those of the pooled one.
     p_value : float
@@ -56,6 +69,13 @@ class GroupComparison(NamedTuple):
     groups: dict[str, Consensus]
     log_likelihood: dict[str, float]
     pooled_log_likelihood: float
+
+    def __repr__(self) -> str:
+        df = f" on {counted(self.df, 'degree')} of freedom" if self.test == "chi-squared" else ""
+        lines = [f"{listing(list(self.groups))}: likelihood ratio {self.statistic:.2f}{df}, p = {self.p_value:.3g}"]
+        lines[0] += f" ({self.test})"
+        ranked = (f"{name}: {str(board).partition(chr(10))[2].strip()}" for name, board in self.groups.items())
+        return "\n".join([*lines, *(f"  {line}" for line in ranked)])
 
     def to_frame(self) -> pl.DataFrame:
         """Return a Polars frame: instance, item, the pooled score, and the score in each group."""
@@ -108,9 +128,9 @@ def compare_groups(
     Notes
     -----
     The chi-squared test takes every choice (every outcome of comparisons) as independent, and a list of weight 2 as two
-    lists. It holds for groups of some thirty lists; for few lists, or experts who give many comparisons each, use
-    permutations. The smallest p-value of a permutation test is 1 / (permutations + 1). Cost: G + 1 fits, and G for each
-    permutation.
+    lists. It holds for groups of some thirty lists; for few lists, or experts who give many comparisons or lists each,
+    use permutations (a warning says so if it is more than two on average). The smallest p-value of a permutation test
+    is 1 / (permutations + 1). Cost: G + 1 fits, and G for each permutation.
 
     References
     ----------
@@ -158,17 +178,21 @@ def compare_groups(
 
     whole, pooled = objective(np.ones(len(experts), dtype=np.bool_), "all groups together", model)
     each = {name: objective(code == g, f"group {quote(name)}", model) for g, name in enumerate(names)}
-    statistic = max(2.0 * (sum(value for value, _ in each.values()) - whole), 0.0)
+    statistic = 2.0 * (sum(value for value, _ in each.values()) - whole)
+    if getattr(model, "prior", 0) == 0:
+        # Separate maxima are never below the pooled one, except by rounding.
+        statistic = max(statistic, 0.0)
     df = sum(m.fit_info_.n_parameters or 0 for _, m in each.values()) - (pooled.fit_info_.n_parameters or 0)
     if permutations:
         rng, larger = np.random.default_rng(random_state), 0
         for k in range(permutations):
             dealt = rng.permutation(code)
             separate = sum(objective(dealt == g, "a random group", plain)[0] for g in range(len(names)))
-            larger += 2.0 * (separate - whole) >= statistic * (1.0 - 1e-9)
+            larger += 2.0 * (separate - whole) >= statistic - 1e-9 * abs(statistic)
             report_progress(k + 1, permutations)
         p_value, test = (1 + larger) / (permutations + 1), f"permutation, {permutations} groupings"
     else:
+        _warn_of_dependence(preferences)
         p_value, test = chi_squared_tail(statistic, df), "chi-squared"
     return GroupComparison(
         statistic,
@@ -180,6 +204,21 @@ def compare_groups(
         {name: value for name, (value, _) in each.items()},
         whole,
     )
+
+
+def _warn_of_dependence(preferences: Preferences | Comparisons) -> None:
+    """Warn where experts give so much that the chi-squared test, for independent choices, rejects too often."""
+    compared = isinstance(preferences, Comparisons)
+    number = preferences.outcomes.sum() if isinstance(preferences, Comparisons) else preferences.n_lists
+    each = float(number) / max(preferences.n_experts, 1)
+    if each > _INDEPENDENT:
+        what = "comparisons" if compared else "lists"
+        warn(
+            f"the chi-squared test takes {what} as independent, and an expert gives {each:.3g} of them on average: "
+            "where experts differ, it finds differences between groups too often. Pass permutations=999, which deals "
+            "whole experts to groups.",
+            UncertaintyWarning,
+        )
 
 
 def _check_method(model: Aggregator, preferences: Preferences | Comparisons, permutations: int) -> None:

@@ -13,6 +13,7 @@ import numpy as np
 from concordant.arrays import Floats
 from concordant.data.consensus import Consensus
 from concordant.data.container import counted, html_table
+from concordant.inference.uncertainty import WEAK_PRIOR
 
 if TYPE_CHECKING:
     import polars as pl
@@ -25,12 +26,15 @@ __all__ = [
     "feature_estimates",
     "information_criteria",
     "parameter_estimates",
+    "prior_in_words",
     "score_estimates",
 ]
 
 # How many rows the printed table and the view in a notebook show.
 _SHOWN = 60
 _HEAD = ("estimate", "std. error", "z", "p")
+# Half-widths this close to the normal distribution's are the normal's: about 100 million degrees of freedom.
+_NORMAL = 1e-8
 
 
 class Estimates(NamedTuple):
@@ -71,12 +75,18 @@ class ModelReport(NamedTuple):
         What an observation is, in the singular.
     notes : list of str
         Sentences below the table.
+    stderr : str
+        How the standard errors were made, "" for those of the scores of the consensus.
+    prior : str
+        The prior in words, "" for the parameter as it is.
     """
 
     estimates: list[Estimates]
     no_criteria: str
     unit: str
     notes: list[str]
+    stderr: str = ""
+    prior: str = ""
 
 
 class Row(NamedTuple):
@@ -243,10 +253,14 @@ def _common_notes(method: Any, report: ModelReport) -> list[str]:
     """Return how standard errors were made, the clusters, the prior and the reference."""
     info, consensus = method.fit_info_, method.consensus_
     kinds = {block.kind for block in report.estimates}
-    made = consensus.interval_method or info.uncertainty or "none"
+    made = report.stderr or consensus.interval_method or info.uncertainty or "none"
+    if made == "none" and any((block.stderr > 0).any() for block in report.estimates):
+        known = getattr(method, "uncertainty", "") == "none"
+        made = "none for scores" + (", observed information for the others" if known else "")
     experts = "" if info.n_experts is None else f"; {counted(info.n_experts, 'expert')}"
     experts += "" if info.n_lists is None else f", {counted(info.n_lists, 'list')}"
-    out = [f"Standard errors: {made}{experts}"]
+    experts += "" if info.list_weight is None else f" of total weight {info.list_weight:,.6g}"
+    out = [f"Standard errors: {made}{experts}", *_student_note(report.estimates, float(getattr(method, "level", 0.95)))]
     if "sandwich" in made and not report.no_criteria:
         out.append(
             f"The log-likelihood, AIC and BIC take every {report.unit} as independent; the standard errors do not"
@@ -254,7 +268,8 @@ def _common_notes(method: Any, report: ModelReport) -> list[str]:
     if hasattr(method, "prior"):
         # The gradient steps of the papers have no prior unless it is a number.
         gd = getattr(method, "optimizer", "") == "gd" and isinstance(method.prior, str)
-        out.append(f"Prior: {'none' if gd else 'none (maximum likelihood)' if method.prior == 0 else method.prior}")
+        prior = report.prior or method.prior
+        out.append(f"Prior: {'none' if gd else 'none (maximum likelihood)' if method.prior == 0 else prior}")
     if info.missing is not None:
         out.append(f"Items that a list leaves out: {info.missing}")
     if "item" in kinds:
@@ -262,6 +277,18 @@ def _common_notes(method: Any, report: ModelReport) -> list[str]:
     elif "feature" in kinds:
         out.append("Coefficients are per unit of the feature, as given")
     return out
+
+
+def _student_note(estimates: Sequence[Estimates], level: float) -> list[str]:
+    """Return a sentence on the degrees of freedom of tests and intervals, if they are not the normal distribution's."""
+    known = [(block.half_width, block.stderr > 0) for block in estimates if block.half_width is not None]
+    found = [_freedom(half, level) for width, tested in known for half in width[tested].tolist()]
+    some = [df for df in found if df is not None]
+    if not some:
+        return []
+    least, most = f"{min(some):.3g}", f"{max(some):,.0f}" if max(some) >= 1000 else f"{max(some):.3g}"
+    freedom = least if least == most else f"{least} to {most}"
+    return [f"p and intervals of items: Student's t with {freedom} degrees of freedom"]
 
 
 def _rows(block: Estimates, level: float) -> Iterator[Row]:
@@ -274,10 +301,59 @@ def _rows(block: Estimates, level: float) -> Iterator[Row]:
         # An anchor has no error, and so no test.
         known = stderr > 0
         z = estimate / stderr if known else math.nan
-        # Student's t enters as in the interval, so that p < 1 − level where the interval does not hold 0.
-        p = math.erfc(abs(z) * normal / half / math.sqrt(2.0)) if known else math.nan
+        p = _two_sided(abs(z), half, level) if known else math.nan
         ends = (estimate - half * stderr, estimate + half * stderr) if known else (math.nan, math.nan)
         yield Row(instance, block.kind, term, estimate, stderr if known else math.nan, z, p, *ends)
+
+
+def _two_sided(z: float, half_width: float, level: float) -> float:
+    """Return the p-value of |z| under the Student's t whose interval has this half-width, the normal if it is no wider.
+
+    So p < 1 − level where the interval does not hold 0.
+
+    >>> (
+    ...     round(_two_sided(3.182446, 3.182446, 0.95), 6),
+    ...     round(_two_sided(6.0, 3.182446, 0.95), 4),
+    ... )  # 3 degrees of freedom
+    (0.05, 0.0093)
+    >>> round(_two_sided(1.959964, 1.959964, 0.95), 6)
+    0.05
+    """
+    freedom = _freedom(half_width, level)
+    if freedom is None:
+        return math.erfc(z / math.sqrt(2.0))
+    from scipy.special import stdtr
+
+    return float(2.0 * stdtr(freedom, -z))
+
+
+def _freedom(half_width: float, level: float) -> float | None:
+    """Return the degrees of freedom of a half-width; None for that of the normal distribution.
+
+    >>> round(_freedom(3.182446, 0.95), 4), _freedom(1.959964, 0.95)
+    (3.0, None)
+    """
+    upper = 0.5 + level / 2
+    if half_width <= NormalDist().inv_cdf(upper) * (1.0 + _NORMAL):
+        return None
+    from scipy.special import stdtridf
+
+    return float(stdtridf(upper, half_width))
+
+
+def prior_in_words(prior: Any, auto: str = "") -> str:
+    """Return the prior of scores in words; `auto` is what is said of the precision that "auto" takes.
+
+    >>> prior_in_words("auto"), prior_in_words(2), prior_in_words(("gamma", 2, 1))
+    ('normal, precision 0.1 (auto)', 'normal, precision 2', 'Gamma(2, 1) on exp(score)')
+    """
+    if prior == "auto":
+        return f"normal, precision {WEAK_PRIOR:g}{auto} (auto)"
+    if isinstance(prior, str):
+        return prior
+    if isinstance(prior, tuple | list):
+        return f"Gamma({prior[1]:g}, {prior[2]:g}) on exp(score)"
+    return f"normal, precision {prior:g}"
 
 
 def score_estimates(consensus: Consensus) -> Estimates:

@@ -370,6 +370,9 @@ def regauge(covariance: Floats, anchor: int | None) -> Floats:
         return _centred(covariance)
     at = covariance[anchor]
     out: Floats = covariance - at[None, :] - at[:, None] + at[anchor]
+    # Rounding must not leave the anchor a variance.
+    for line in (out[anchor], out[:, anchor]):
+        line[np.isfinite(line)] = 0.0
     return out
 
 
