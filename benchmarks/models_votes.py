@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import subprocess
 import warnings
 from collections.abc import Callable
@@ -14,6 +15,7 @@ from typing import Any
 
 import numpy as np
 from coverage_data import Floats
+from measure import PEERS_PYTHON
 from render import table
 
 import concordant as cc
@@ -23,7 +25,7 @@ STREAM = {"items": 200, "votes": 1_000_000, "experts": 20_000, "batches": 200}
 CAREERS = {"data_sets": 40, "items": 20, "votes": 6_000, "periods": 60}
 STYLE_COVERAGE = {"data_sets": 500, "items": 20, "votes": 4_000, "experts": 200}
 STYLE_SCORES = {"items": 200, "votes": 200_000, "beta": 0.6}
-STYLE_SPEED = {"items": 200, "votes": 1_500_000, "experts": 20_000}
+STYLE_SPEED = {"items": 200, "votes": 1_500_000, "experts": 20_000, "repeats": 3}
 HABITS = {
     "data_sets": 20,
     "items": 30,
@@ -265,7 +267,7 @@ def _style_scores(r: dict[str, Any]) -> str:
 
 
 def style_speed() -> dict[str, Any]:
-    """1.5 million votes with five covariates, beside arena-rank's contextual model."""
+    """1.5 million votes with five covariates, beside arena-rank's contextual model and evalica's plain one."""
     s = STYLE_SPEED
     beta = [0.6, 0.3, -0.2, 0.1, 0.0]
     sample = cc.synthetic.arena(
@@ -275,45 +277,63 @@ def style_speed() -> dict[str, Any]:
     rows, boards = [], {}
     plain, styled = {"covariates": []}, {"covariates": "all"}
     kinds: dict[str, dict[str, Any]] = {
-        "plain, scores": {**plain, "uncertainty": "none"},
+        "plain, scores": {**plain, "uncertainty": "none", "prior": 0},
+        "plain, clustered intervals": plain,
         "five covariates, scores": {**styled, "uncertainty": "none", "prior": 0},
-        "five covariates, information": {**styled, "uncertainty": "information"},
-        "five covariates, clustered": styled,
+        "five covariates, intervals": {**styled, "uncertainty": "information"},
+        "five covariates, clustered intervals": styled,
     }
     for name, params in kinds.items():
         cc.BradleyTerry(**params).fit_predict(votes.select_rows(range(20_000)))
-        started, busy = perf_counter(), process_time()
-        model = cc.BradleyTerry(**params)
-        boards[name] = model, model.fit_predict(votes)
-        rows.append([f"Concordant: {name}", perf_counter() - started, process_time() - busy])
-    python = os.environ.get("CONCORDANT_ARENA_PYTHON", "")
-    gaps = None
-    if python:
-        with TemporaryDirectory() as folder:
-            given, out = f"{folder}/votes.npz", f"{folder}/found.npz"
-            pairs = np.stack([votes.left, votes.right], axis=1)
-            np.savez(given, pairs=pairs, won=votes.n_left, x=votes.covariates, n_items=s["items"])
-            worker = Path(__file__).with_name("arena_worker.py")
-            for kind in ("scores", "intervals"):
-                said = subprocess.run([python, worker, given, out, kind], capture_output=True, text=True, check=True)
-                for call, cost in json.loads(said.stdout.splitlines()[-1]).items():
-                    rows.append([f"arena-rank: five covariates, {kind}, {call}", cost["seconds"], cost["cpu"]])
+        taken = []
+        for _ in range(s["repeats"]):
+            started, busy = perf_counter(), process_time()
+            model = cc.BradleyTerry(**params)
+            boards[name] = model, model.fit_predict(votes)
+            taken.append((perf_counter() - started, process_time() - busy))
+        rows.append([f"Concordant: {name}", *np.median(taken, axis=0).tolist()])
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    peers = {
+        "arena-rank: five covariates, scores": (os.environ.get("CONCORDANT_ARENA_PYTHON", ""), "scores"),
+        "arena-rank: five covariates, intervals": (os.environ.get("CONCORDANT_ARENA_PYTHON", ""), "intervals"),
+        "evalica: plain, scores": (PEERS_PYTHON, "evalica"),
+    }
+    gaps = {}
+    with TemporaryDirectory() as folder:
+        given, out = f"{folder}/votes.npz", f"{folder}/found.npz"
+        pairs = np.stack([votes.left, votes.right], axis=1)
+        np.savez(given, pairs=pairs, won=votes.n_left, x=votes.covariates, n_items=s["items"])
+        worker = Path(__file__).with_name("arena_worker.py")
+        for name, (python, what) in peers.items():
+            if not Path(python).is_file():
+                continue
+            said = subprocess.run([python, worker, given, out, what], capture_output=True, text=True, check=True)
+            for call, cost in json.loads(said.stdout.splitlines()[-1]).items():
+                rows.append([f"{name}, {call}", cost["seconds"], cost["cpu"]])
+            if what == "intervals":
+                continue
             theirs = np.load(out)
-            model, board = boards["five covariates, scores"]
-            ours = np.array(list(model.covariate_effects_.values()))
-            gaps = [float(np.abs(board.score - theirs["ratings"]).max()), float(np.abs(ours - theirs["coeffs"]).max())]
-    return {**s, "rows": rows, "gaps": gaps}
+            model, board = boards["plain, scores" if what == "evalica" else "five covariates, scores"]
+            order = np.argsort([int(str(item)[1:]) for item in board.items])
+            gaps[name] = {"scores": float(np.abs(board.score[order] - theirs["ratings"][order]).max())}
+            if "coeffs" in theirs.files:
+                ours = np.array(list(model.covariate_effects_.values()))
+                gaps[name]["coefficients"] = float(np.abs(ours - theirs["coeffs"]).max())
+    return {**s, "rows": rows, "gaps": gaps, "megabytes": memory}
 
 
 def _style_speed(r: dict[str, Any]) -> str:
     rows = [[name, f"{wall:.2f} s", f"{cpu:.2f} s"] for name, wall, cpu in r["rows"]]
     note = (
         f"{r['votes']:,} votes without ties on {r['items']} items by {r['experts']:,} experts, five continuous "
-        "covariates, so that no two votes are alike; votes in memory. arena-rank's penalty is set to 0, ours for the "
-        "scores. Its intervals are not clustered."
+        "covariates, so that no two votes are alike; votes in memory. arena-rank's penalty is set to 0, as is ours "
+        "where there are only scores; its intervals are not clustered. Ours are medians of "
+        f"{r['repeats']} warm calls, and the process that made the votes and fitted all of ours held "
+        f"{r['megabytes']:,.0f} MB at most."
     )
-    if r["gaps"]:
-        note += f" Largest differences: {r['gaps'][0]:.0e} of a score, {r['gaps'][1]:.0e} of a coefficient."
+    for name, gap in r["gaps"].items():
+        found = " and ".join(f"{size:.0e} of {what}" for what, size in gap.items())
+        note += f" Largest differences to {name.split(':')[0]}: {found}."
     return note + "\n\n" + table(["fit", "time", "CPU time"], rows)
 
 
