@@ -59,8 +59,8 @@ def arena_rank(votes: Any, out: str, *, intervals: bool) -> None:
     )
     found = {}
     for call in ("first call", "warm"):
-        # Without its penalty of the coefficients, and on the scale of log odds.
-        model = ContextualBradleyTerry(m, k, reg=0.0, scale=float(np.log(10.0)), ftol=1e-12, gtol=1e-9)
+        # Without its penalty of the coefficients, on the scale of log odds, with its own tolerances.
+        model = ContextualBradleyTerry(m, k, reg=0.0, scale=float(np.log(10.0)))
         started, busy = time.perf_counter(), time.process_time()
         model.fit(data)
         if intervals:
