@@ -516,9 +516,9 @@ def _start_from_sample(votes: VoteRows, start: Floats, shared: Shared, learned: 
     """
     if len(votes.left) < _MANY_ROWS or len(votes.offsets) != 2:
         return start
-    some = slice(None, None, _SAMPLED)
-    columns = [np.ascontiguousarray(column[some]) for column in votes[:8]]
-    sample = VoteRows(*columns, np.array([0, len(columns[0])]), votes.pairs)
+    names = ("left", "right", "n_left", "n_right", "n_ties", "x", "offset", "pair")
+    some: dict[str, Any] = {name: np.ascontiguousarray(getattr(votes, name)[::_SAMPLED]) for name in names}
+    sample = votes._replace(**some, starts=np.array([0, len(some["left"])]))
     which: dict[str, Any] = {"tie": 0 in learned, "side": 1 in learned, "covariates": bool((learned > 1).any())}
     found = solve_jointly(sample, np.array([0.1]), shared, **which, tol=1e-3, max_iter=_SAMPLE_STEPS)
     values = found.shared.values[learned]

@@ -87,8 +87,8 @@ def chosen(covariates: Sequence[str] | str | None, votes: Votes) -> list[str]:
     if covariates == "all":
         if not known:
             raise DataError(
-                "BradleyTerry(covariates='all'): the votes carry no covariates. Read them with covariates=[...], or "
-                "leave covariates out."
+                "BradleyTerry(covariates='all'): the votes carry no covariates. Name columns of the file when you read "
+                "it, covariates=['length'] (on the command line --read covariates=length), or leave covariates out."
             )
         return known
     wanted = names_of(covariates)
@@ -103,7 +103,8 @@ def chosen(covariates: Sequence[str] | str | None, votes: Votes) -> list[str]:
             )
         there = f"have {listing(known, 10)}" if known else "carry none"
         raise DataError(
-            f"the votes have no covariates {listing(missing, 5)}; they {there}. Read them with covariates=[...]."
+            f"the votes have no covariates {listing(missing, 5)}; they {there}. Name columns of the file when you read "
+            f"it, covariates={missing[:1]} (on the command line --read covariates=NAME)."
         )
     return wanted
 
