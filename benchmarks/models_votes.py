@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import subprocess
 import warnings
 from collections.abc import Callable
@@ -14,6 +15,7 @@ from typing import Any
 
 import numpy as np
 from coverage_data import Floats
+from measure import PEERS_PYTHON
 from render import table
 
 import concordant as cc
@@ -23,7 +25,7 @@ STREAM = {"items": 200, "votes": 1_000_000, "experts": 20_000, "batches": 200}
 CAREERS = {"data_sets": 40, "items": 20, "votes": 6_000, "periods": 60}
 STYLE_COVERAGE = {"data_sets": 500, "items": 20, "votes": 4_000, "experts": 200}
 STYLE_SCORES = {"items": 200, "votes": 200_000, "beta": 0.6}
-STYLE_SPEED = {"items": 200, "votes": 1_500_000, "experts": 20_000}
+STYLE_SPEED = {"items": 200, "votes": 1_500_000, "experts": 20_000, "repeats": 3}
 HABITS = {
     "data_sets": 20,
     "items": 30,
@@ -34,8 +36,8 @@ HABITS = {
     "favours": [0.5, 1.0],
     "own_spread": 0.3,
 }
-HALF_LIVES = [None, 40.0, 20.0, 10.0, 5.0, 2.5, 1.25]
-PRIORS = [0.1, 0.4]
+HALF_LIVES = [None, 40.0, 20.0, 10.0, 5.0, 2.5, 1.25, 0.6, 0.3]
+PRIORS = [0.1, 0.4, 1.6]
 STEPS = [4.0, 8.0, 16.0, 32.0, 64.0]
 
 
@@ -265,7 +267,7 @@ def _style_scores(r: dict[str, Any]) -> str:
 
 
 def style_speed() -> dict[str, Any]:
-    """1.5 million votes with five covariates, beside arena-rank's contextual model."""
+    """1.5 million votes with five covariates, beside arena-rank's contextual model and evalica's plain one."""
     s = STYLE_SPEED
     beta = [0.6, 0.3, -0.2, 0.1, 0.0]
     sample = cc.synthetic.arena(
@@ -275,45 +277,63 @@ def style_speed() -> dict[str, Any]:
     rows, boards = [], {}
     plain, styled = {"covariates": []}, {"covariates": "all"}
     kinds: dict[str, dict[str, Any]] = {
-        "plain, scores": {**plain, "uncertainty": "none"},
+        "plain, scores": {**plain, "uncertainty": "none", "prior": 0},
+        "plain, clustered intervals": plain,
         "five covariates, scores": {**styled, "uncertainty": "none", "prior": 0},
-        "five covariates, information": {**styled, "uncertainty": "information"},
-        "five covariates, clustered": styled,
+        "five covariates, intervals": {**styled, "uncertainty": "information"},
+        "five covariates, clustered intervals": styled,
     }
     for name, params in kinds.items():
         cc.BradleyTerry(**params).fit_predict(votes.select_rows(range(20_000)))
-        started, busy = perf_counter(), process_time()
-        model = cc.BradleyTerry(**params)
-        boards[name] = model, model.fit_predict(votes)
-        rows.append([f"Concordant: {name}", perf_counter() - started, process_time() - busy])
-    python = os.environ.get("CONCORDANT_ARENA_PYTHON", "")
-    gaps = None
-    if python:
-        with TemporaryDirectory() as folder:
-            given, out = f"{folder}/votes.npz", f"{folder}/found.npz"
-            pairs = np.stack([votes.left, votes.right], axis=1)
-            np.savez(given, pairs=pairs, won=votes.n_left, x=votes.covariates, n_items=s["items"])
-            worker = Path(__file__).with_name("arena_worker.py")
-            for kind in ("scores", "intervals"):
-                said = subprocess.run([python, worker, given, out, kind], capture_output=True, text=True, check=True)
-                for call, cost in json.loads(said.stdout.splitlines()[-1]).items():
-                    rows.append([f"arena-rank: five covariates, {kind}, {call}", cost["seconds"], cost["cpu"]])
+        taken = []
+        for _ in range(s["repeats"]):
+            started, busy = perf_counter(), process_time()
+            model = cc.BradleyTerry(**params)
+            boards[name] = model, model.fit_predict(votes)
+            taken.append((perf_counter() - started, process_time() - busy))
+        rows.append([f"Concordant: {name}", *np.median(taken, axis=0).tolist()])
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    peers = {
+        "arena-rank: five covariates, scores": (os.environ.get("CONCORDANT_ARENA_PYTHON", ""), "scores"),
+        "arena-rank: five covariates, intervals": (os.environ.get("CONCORDANT_ARENA_PYTHON", ""), "intervals"),
+        "evalica: plain, scores": (PEERS_PYTHON, "evalica"),
+    }
+    gaps = {}
+    with TemporaryDirectory() as folder:
+        given, out = f"{folder}/votes.npz", f"{folder}/found.npz"
+        pairs = np.stack([votes.left, votes.right], axis=1)
+        np.savez(given, pairs=pairs, won=votes.n_left, x=votes.covariates, n_items=s["items"])
+        worker = Path(__file__).with_name("arena_worker.py")
+        for name, (python, what) in peers.items():
+            if not Path(python).is_file():
+                continue
+            said = subprocess.run([python, worker, given, out, what], capture_output=True, text=True, check=True)
+            for call, cost in json.loads(said.stdout.splitlines()[-1]).items():
+                rows.append([f"{name}, {call}", cost["seconds"], cost["cpu"]])
+            if what == "intervals":
+                continue
             theirs = np.load(out)
-            model, board = boards["five covariates, scores"]
-            ours = np.array(list(model.covariate_effects_.values()))
-            gaps = [float(np.abs(board.score - theirs["ratings"]).max()), float(np.abs(ours - theirs["coeffs"]).max())]
-    return {**s, "rows": rows, "gaps": gaps}
+            model, board = boards["plain, scores" if what == "evalica" else "five covariates, scores"]
+            order = np.argsort([int(str(item)[1:]) for item in board.items])
+            gaps[name] = {"scores": float(np.abs(board.score[order] - theirs["ratings"][order]).max())}
+            if "coeffs" in theirs.files:
+                ours = np.array(list(model.covariate_effects_.values()))
+                gaps[name]["coefficients"] = float(np.abs(ours - theirs["coeffs"]).max())
+    return {**s, "rows": rows, "gaps": gaps, "megabytes": memory}
 
 
 def _style_speed(r: dict[str, Any]) -> str:
     rows = [[name, f"{wall:.2f} s", f"{cpu:.2f} s"] for name, wall, cpu in r["rows"]]
     note = (
         f"{r['votes']:,} votes without ties on {r['items']} items by {r['experts']:,} experts, five continuous "
-        "covariates, so that no two votes are alike; votes in memory. arena-rank's penalty is set to 0, ours for the "
-        "scores. Its intervals are not clustered."
+        "covariates, so that no two votes are alike; votes in memory. arena-rank's penalty is set to 0, as is ours "
+        "where there are only scores; its intervals are not clustered. Ours are medians of "
+        f"{r['repeats']} warm calls, and the process that made the votes and fitted all of ours held "
+        f"{r['megabytes']:,.0f} MB at most."
     )
-    if r["gaps"]:
-        note += f" Largest differences: {r['gaps'][0]:.0e} of a score, {r['gaps'][1]:.0e} of a coefficient."
+    for name, gap in r["gaps"].items():
+        found = " and ".join(f"{size:.0e} of {what}" for what, size in gap.items())
+        note += f" Largest differences to {name.split(':')[0]}: {found}."
     return note + "\n\n" + table(["fit", "time", "CPU time"], rows)
 
 
@@ -339,10 +359,49 @@ def habits_found() -> dict[str, Any]:
                 covariates=["length"], side_effect=True, families=sample.families, varying=["length"]
             )
             board = model.fit_predict(sample.comparisons)
-            for name, value in _found_habits(model, board, sample, favour).items():
+            found = _found_self_preference(sample, seed) | _found_habits(model, board, sample, favour)
+            for name, value in found.items():
                 each.setdefault(name, []).append(value)
         rows.append([favour, {name: float(np.mean(values)) for name, values in each.items()}])
     return {**s, "rows": rows}
+
+
+def _found_self_preference(sample: Any, seed: int) -> dict[str, float]:
+    """Return how well judges are found who favour their own family, which is known, as that of a judging model is."""
+    rng = np.random.default_rng([SEED, seed])
+    names, families = sample.comparisons.experts.tolist(), sorted(set(sample.families.values()))
+    owners = {e: sample.favours.get(e, families[rng.integers(len(families))]) for e in names}
+    model = cc.BradleyTerry(covariates="all", side_effect=True, varying="all")
+    model.fit(sample.comparisons.with_self_preference(sample.families, owners))
+    frame = model.habits_
+    z = frame.filter(frame["term"] == "self-preference")["z"].to_numpy()
+    prefers = np.array([e in sample.favours for e in names])
+    table = model.coefficient_table_
+    side = table.filter(table["kind"] == "side").row(0, named=True)
+    return {
+        "AUC, judge, own family known": _auc(z, prefers),
+        "side in its interval": float(side["lower"] <= sample.side <= side["upper"]),
+    }
+
+
+def _oracle(sample: Any, favour: float) -> Floats:
+    """Return for each judge the likelihood ratio of favouring one family or none, everything else being known."""
+    votes, families = sample.comparisons, sorted(set(sample.families.values()))
+    score = np.array([sample.scores[item] for item in votes.items])
+    family = np.array([families.index(sample.families[item]) for item in votes.items])
+    own = np.array([[sample.own_effects[e][n] + b for n, b in sample.effects.items()] for e in votes.experts])
+    rows = votes.row_expert
+    logit = score[votes.left] - score[votes.right] + sample.side + (votes.covariates * own[rows]).sum(axis=1)
+
+    def log_likelihood(z: Floats) -> Floats:
+        whole = np.logaddexp(np.logaddexp(0.5 * z, -0.5 * z), np.log(sample.ties))
+        each = 0.5 * z * (votes.n_left - votes.n_right) + np.log(sample.ties) * votes.n_ties - whole
+        return np.asarray(np.bincount(rows, each, votes.n_experts), dtype=np.float64)
+
+    none = log_likelihood(logit)
+    leans = [(family[votes.left] == k) * 1.0 - (family[votes.right] == k) for k in range(len(families))]
+    gains = [log_likelihood(logit + favour * lean) - none for lean in leans]
+    return np.asarray(np.logaddexp.reduce(gains, axis=0), dtype=np.float64)
 
 
 def _found_habits(model: cc.BradleyTerry, board: cc.Consensus, sample: Any, favour: float) -> dict[str, float]:
@@ -367,7 +426,8 @@ def _found_habits(model: cc.BradleyTerry, board: cc.Consensus, sample: Any, favo
 
     return {
         "AUC, judge and family": _auc(z, favoured),
-        "AUC, judge": _auc(found, self_preferring),
+        "AUC, judge, any family": _auc(found, self_preferring),
+        "its ceiling": _auc(_oracle(sample, favour), self_preferring),
         "mean size where there, shrunk": float(of_families["estimate"].to_numpy()[favoured].mean()),
         "own votes alone": float(of_families["alone"].to_numpy()[favoured].mean()),
         "family intervals": covered(of_families, favour * (favoured - others)),
@@ -385,16 +445,18 @@ def _auc(score: Floats, positive: Any) -> float:
 
 def _habits_found(r: dict[str, Any]) -> str:
     names = list(r["rows"][0][1])
-    shares = ("family intervals", "length intervals", "score intervals")
+    shares = ("family intervals", "length intervals", "score intervals", "side in its interval")
     rows = [
         [f"{favour:g}", *(f"{v[n]:.1%}" if n in shares else f"{v[n]:.3f}" for n in names)] for favour, v in r["rows"]
     ]
     note = (
         f"{r['data_sets']} arenas a row: {r['experts']} judges with about {r['votes_each']} votes each on {r['items']} "
-        f"items of {r['families']} families. {r['favouring']:.0%} of the judges favour one family by the effect (log "
-        f"odds), and what judges add to β of length has standard deviation {r['own_spread']}. AUC of z for pairs of "
-        "a judge and a family, and of the largest z of a judge for judges who favour any. Share of 95 % intervals that "
-        "hold the truth."
+        f"items of {r['families']} families, with ties and a side effect of 0.15. {r['favouring']:.0%} of the judges "
+        "favour one family by the effect (log odds), and what judges add to β of length has standard deviation "
+        f"{r['own_spread']}. AUC of z for judges who favour their own family, where it is known of every judge "
+        "(`with_self_preference`); for pairs of a judge and a family; and of the largest z of a judge for judges who "
+        "favour any. The ceiling of the last is the likelihood ratio given all scores, the effects of every judge and "
+        "the size of the habit. Share of 95 % intervals that hold the truth."
     )
     return note + "\n\n" + table(["effect", *names], rows)
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from operator import attrgetter
+from statistics import NormalDist
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -1008,6 +1009,34 @@ class BradleyTerry(ExplainedLikelihood):
         own = {name: [v for k in range(n) for v in d[name][k::n]] for name in ("alone", "alone_stderr")}
         frame = frame.with_columns(**{name: pl.Series(v, dtype=pl.Float64).fill_nan(None) for name, v in own.items()})
         return frame.insert_column(0, pl.Series("expert", d["expert"] * n, dtype=pl.String))
+
+    def expert_habits(self) -> dict[str, list[Any]]:
+        """Return the habits of every expert in one row each, column by column; empty where none were looked for.
+
+        `favours` is the family with the largest z, `favour` by how much the expert favours it over the mean of the
+        others, with an interval and z; `NAME_habit` is what the expert adds to the effect of a covariate.
+        """
+        if "habit_details_" not in self.__dict__:
+            return {}
+        d = self.habit_details_
+        n, experts = len(d["term"]), d["expert"]
+        estimate, stderr = (np.array(d[name]).reshape(len(experts), n) for name in ("estimate", "stderr"))
+        half = NormalDist().inv_cdf(0.5 + self.level / 2)
+        z = estimate / np.where(stderr > 0, stderr, np.inf)
+        families = [k for k, kind in enumerate(d["kind"]) if kind == "family"]
+        out: dict[str, list[Any]] = {"expert": list(experts)}
+
+        def add(name: str, value: Floats, error: Floats, test: Floats) -> None:
+            columns = {name: value, f"{name}_lower": value - half * error, f"{name}_upper": value + half * error}
+            out.update({key: column.tolist() for key, column in columns.items()} | {f"{name}_z": test.tolist()})
+
+        if families:
+            best, row = z[:, families].argmax(axis=1), np.arange(len(experts))
+            out["favours"] = [d["term"][families[k]] for k in best.tolist()]
+            add("favour", *(part[:, families][row, best] for part in (estimate, stderr, z)))
+        for k in range(len(families), n):
+            add(f"{d['term'][k]}_habit", estimate[:, k], stderr[:, k], z[:, k])
+        return out
 
     def _parameter_covariance(self) -> tuple[list[str], Floats] | None:
         return summaries.parameter_covariance(self)

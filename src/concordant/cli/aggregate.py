@@ -200,6 +200,7 @@ def command(
                 shown = rows if top is None else top
                 discounted = arena.method.half_life is not None
                 leaderboard(session, scaled, arena.votes, chosen=instance, rows=shown, discounted=discounted)
+            _note_effects(session, arena.fitted, shown=written is None)
             return
         with workers.connected() as remote:
             found: Source | Blocks
@@ -230,6 +231,8 @@ def command(
             _summarise(session, chosen, instance)
         else:
             leaderboard(session, consensus, votes, chosen=instance, rows=rows if top is None else top)
+        if not summary and model is None:
+            _note_effects(session, chosen, shown=written is None)
 
 
 def _default_method(session: Session, inputs: list[str], reading: Reading, update: str | None) -> str:
@@ -316,6 +319,33 @@ def _summarise(session: Session, method: Aggregator, instances: list[str] | None
     each = [one.to_dict() for one in found]
     session.results = each[0] if len(each) == 1 else each
     session.say("\n\n".join(map(repr, found)), lines=True)
+
+
+def _note_effects(session: Session, method: Aggregator, *, shown: bool) -> None:
+    """Keep for JSON what Bradley-Terry learned beside the scores, and print it where the board is `shown`."""
+    from concordant.aggregators.bradley_terry import BradleyTerry
+
+    if not isinstance(method, BradleyTerry):
+        return
+    effects = method.coefficient_table_.to_dicts()
+    spreads = vars(method).get("habit_spread_", {})
+    named = {"coefficients": effects, "habit_spread": spreads}
+    session.besides |= {name: found for name, found in named.items() if found}
+    told = [row for row in effects if row["kind"] != "tie"]
+    if told and shown:
+        numbers = ("estimate", "stderr", "lower", "upper", "p_value")
+        body = [[row["kind"], row["term"], *(_known(row[name]) for name in numbers)] for row in told]
+        session.say()
+        session.show(Table(["effect", "", "log odds", "std. error", "lower", "upper", "p"], body, frozenset({0, 1})))
+    if spreads:
+        each = ", ".join(f"{name} {format_number(spread, 2)}" for name, spread in spreads.items())
+        session.note(
+            f"Standard deviations of habits over experts: {each}. --experts-out FILE has the habits of each expert."
+        )
+
+
+def _known(value: float | None) -> str:
+    return "unknown" if value is None else f"{value:.3g}"
 
 
 @dataclass(frozen=True)

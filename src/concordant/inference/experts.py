@@ -42,6 +42,10 @@ class LearnsExperts(Protocol):
         """Return what was learned about the experts, column by column."""
         ...
 
+    def expert_habits(self) -> dict[str, list[Any]]:
+        """Return the habits of the experts, column by column; empty where none were looked for."""
+        ...
+
 
 class LearnsAdherence(Protocol):
     """A method that learns one number for every expert."""
@@ -195,8 +199,9 @@ def expert_records(
         )
     else:
         records = _comparing_experts(votes, votes.expert, consensus, trust or {})
-    learned = method.learned_experts() if method is not None else None
-    if learned:
+    for learned in (method.learned_experts(), method.expert_habits()) if method is not None else ():
+        if not learned:
+            continue
         known = {expert: row for row, expert in enumerate(learned["expert"])}
         for record in records:
             # Who has no weights of their own has those that are shared, where there are such.
