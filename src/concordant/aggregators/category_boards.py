@@ -375,6 +375,11 @@ class CategoryBoards:
             _origins=tuple(origin.slots - c * m for c, origin in enumerate(origins)),
         )
 
+    def with_tiers(self, level: float | None = None, *, strict: bool = False) -> CategoryBoards:
+        """Return all boards with the column `tier`; the arguments are those of `Consensus.with_tiers`."""
+        overall, by_category = (b.with_tiers(level, strict=strict) for b in (self.overall, self.by_category))
+        return replace(self, overall=overall, by_category=by_category)
+
     def differences(self, against: str = "others", *, level: float | None = None) -> pl.DataFrame:
         """Return how far the scores of items differ between categories, the clearest differences first.
 
