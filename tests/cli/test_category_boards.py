@@ -112,4 +112,4 @@ def test_what_does_not_go_together(invoke: Invoke, votes: Path, options: list[st
 
 def test_lists_have_no_categories(invoke: Invoke, files: Path) -> None:
     result = invoke("aggregate", str(files / "runs"), "--by-category", "language", code=1)
-    assert "category" in result.stderr
+    assert "takes votes of pairs. The format of the input is trec" in result.stderr

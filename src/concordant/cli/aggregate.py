@@ -338,6 +338,9 @@ def _boards_by_category(
         raise KindError(f"--by-category makes boards of bradley-terry. Got --method {method.name}.")
     if "category" in {**reading.reader_options(), **(reading.columns_by_role() or {})}:
         raise ParameterError("--by-category names the column of categories. Leave category out of the other options.")
+    held = reading.format_of(session, inputs)
+    if held not in (None, "comparisons"):
+        raise KindError(f"--by-category takes votes of pairs. The format of the input is {held}.")
     needed = reading.needed_by([method]) | {"category": categories.by_category}
     source = reading.read(session, inputs, **needed)
     votes = source.dataset.comparisons
