@@ -228,11 +228,11 @@ class BradleyTerry(ExplainedLikelihood):
     With `covariates` the logit of a vote is s_left − s_right + x β (+ the side effect), x left minus right: scores are
     those of items whose answers are alike in x, and β is shared by all instances. Standard errors are clustered by
     expert where the intervals are; under uncertainty="bootstrap" too. What both sides share, such as the language of a
-    question, has no effect on who wins: it is a category or an instance. A covariate that is constant, that others
-    determine, or that the items compared determine is refused or, with a prior of the scores, named in a warning; so is
-    one whose β has no finite estimate (NoFiniteEstimateError): the prior is on the scores and does not hold it. Votes
-    of a pair with equal covariates are one row; a step takes O(Q k²) for Q rows and k covariates, and memory grows with
-    Q k. `fit` needs all votes in memory.
+    question, has no effect on who wins: it is a category (`category_boards`) or an instance. A covariate that is
+    constant, that others determine, or that the items compared determine is refused or, with a prior of the scores,
+    named in a warning; so is one whose β has no finite estimate (NoFiniteEstimateError): the prior is on the scores and
+    does not hold it. Votes of a pair with equal covariates are one row; a step takes O(Q k²) for Q rows and k
+    covariates, and memory grows with Q k. `fit` needs all votes in memory.
 
     With `families` and `varying` expert e adds Σ h u_e to the logit: h is 1 where only the left item is of a family and
     −1 where only the right one is, and left minus right of a varying covariate. The habits u_e are normal with mean 0;
