@@ -30,6 +30,7 @@ __all__ = [
     "learned_adherence",
     "list_agreement",
     "lists_per_expert",
+    "outcome_agreement",
     "support",
     "surely_inverted",
 ]
@@ -256,6 +257,25 @@ def list_agreement(votes: Preferences, rank: Codes | Floats, *, behind: bool) ->
     )
 
 
+def outcome_agreement(votes: Comparisons, rank: Codes | Floats) -> Floats:
+    """Return for every expert the share of its outcomes that agree with a ranking less that of those against it.
+
+    Ties agree with nothing. NaN where an expert has no outcome.
+
+    Examples
+    --------
+    >>> c = Comparisons("all", ["x", "x", "y"], ["a", "b", "a"], ["b", "c", "b"], [1, 0, 0], [0, 0, 1], [0, 1, 0])
+    >>> outcome_agreement(c, np.array([1, 2, 3])).tolist()
+    [0.5, -1.0]
+    """
+    sign = np.sign(rank[votes.right] - rank[votes.left])
+    k, expert = votes.n_experts, votes.row_expert
+    return ratio(
+        np.bincount(expert, weights=sign * (votes.n_left - votes.n_right), minlength=k),
+        np.bincount(expert, weights=votes.outcomes, minlength=k),
+    )
+
+
 def surely_inverted(votes: Preferences | Comparisons, labels: Labels, names: Sequence[str]) -> NDArray[np.bool_]:
     """Return for every name whether labels show that the expert's order is upside down.
 
@@ -317,9 +337,6 @@ def _list_experts(votes: Preferences, consensus: Consensus) -> list[dict[str, An
 def _comparing_experts(
     votes: Comparisons, expert: Codes, consensus: Consensus, trust: Mapping[str, float]
 ) -> list[dict[str, Any]]:
-    sign = np.sign(consensus.rank[votes.right] - consensus.rank[votes.left])
-    for_it = sign * (votes.n_left - votes.n_right)
-    outcomes = votes.outcomes
     k, n = votes.n_experts, max(votes.n_slots, 1)
     both = np.concatenate([expert, expert]).astype(np.int64)
     seen = np.unique(both * n + np.concatenate([votes.left, votes.right])) // n
@@ -330,7 +347,7 @@ def _comparing_experts(
         np.bincount(expert, minlength=k),
         np.bincount(seen, minlength=k) / n,
         np.array([trust.get(name, 1.0) for name in votes.experts]),
-        ratio(np.bincount(expert, weights=for_it, minlength=k), np.bincount(expert, weights=outcomes, minlength=k)),
+        outcome_agreement(votes, consensus.rank),
     )
 
 
