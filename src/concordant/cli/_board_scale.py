@@ -10,6 +10,7 @@ import typer
 from concordant.cli._parsing import check_choice
 
 if TYPE_CHECKING:
+    from concordant.aggregators.category_boards import CategoryBoards
     from concordant.data.consensus import Consensus
 
 __all__ = ["BoardScale"]
@@ -92,10 +93,19 @@ class BoardScale:
     def applied(self, board: Consensus) -> Consensus:
         """Return the board as the options ask."""
         if self.scale is not None:
-            anchor: Any = self.anchor
-            if self.reference is not None:
-                from concordant.io.tabular import read_consensus
-
-                anchor = read_consensus(self.reference)
-            board = board.scaled(self.scale, anchor=anchor, anchor_at=self.anchor_at)
+            board = board.scaled(self.scale, anchor=self._origin(), anchor_at=self.anchor_at)
         return board.with_tiers() if self.tiers else board
+
+    def applied_by_category(self, boards: CategoryBoards) -> CategoryBoards:
+        """Return boards by category as the options ask."""
+        if self.scale is not None:
+            boards = boards.scaled(self.scale, anchor=self._origin(), anchor_at=self.anchor_at)
+        return boards.with_tiers() if self.tiers else boards
+
+    def _origin(self) -> Any:
+        """Return what fixes the origin: items, or an earlier board."""
+        if self.reference is None:
+            return self.anchor
+        from concordant.io.tabular import read_consensus
+
+        return read_consensus(self.reference)

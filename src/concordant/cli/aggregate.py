@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from concordant.cli._board_scale import BoardScale
+from concordant.cli._category_boards import Categories, show_categories, write_boards
 from concordant.cli._inputs import (
     Reading,
     Source,
@@ -26,11 +27,12 @@ from concordant.cli._inputs import (
     votes_of,
 )
 from concordant.cli._options import Common, Features, Inputs, Params, QuoteFormulas, To, Weights, Workers, bundled
-from concordant.cli._output import Session, Table, check_quoting, format_number, write_table
+from concordant.cli._output import Session, Table, check_quoting, format_number, table_type, write_table
 from concordant.cli._parsing import make_method, parse_params, parse_weights
 from concordant.errors import DataError, FormatError, KindError, ParameterError
 
 if TYPE_CHECKING:
+    from concordant.aggregators.category_boards import CategoryBoards
     from concordant.aggregators.leaderboard import Leaderboard
     from concordant.arrays import Floats
     from concordant.base.contract import Aggregator
@@ -131,6 +133,7 @@ def command(
     ] = False,
     *,
     scaling: BoardScale,
+    categories: Categories,
     reading: Reading,
     checkpoint: Annotated[
         str | None,
@@ -156,6 +159,12 @@ def command(
     asked = {"inputs": inputs, "method": method, "model": model, "output": output}
     asked |= {"features": features} if features else {}
     asked |= {n: v for n, v in asdict(scaling).items() if v}
+    asked |= {n: v for n, v in asdict(categories).items() if v is not None}
+    without: dict[str, Any] = {"--model": model, "--features": features, "--update": update, "--summary": summary}
+    without |= {"--checkpoint": checkpoint, "--memory": reading.memory, "--scheduler": workers.scheduler}
+    without |= {"--instance": instance, "--experts-out": experts_out, "--tag": tag, "--to": to}
+    without["--break-ties"] = break_ties
+    categories.check(without)
     if update is not None:
         asked["update"] = update
         refused: dict[str, Any] = {"--model": model, "--features": features, "--weights": weights}
@@ -169,7 +178,7 @@ def command(
 
         check_quoting(quote_formulas, output if to is None else to, experts_out)
         if method is None and model is None:
-            method = _default_method(session, inputs, reading, update)
+            method = "bradley-terry" if categories.asked else _default_method(session, inputs, reading, update)
         chosen = _method(method or "rrf", settings, model)
         written = _destination(session, output, "--output")
         experts_table = _destination(session, experts_out, "--experts-out")
@@ -200,6 +209,23 @@ def command(
                 shown = rows if top is None else top
                 discounted = arena.method.half_life is not None
                 leaderboard(session, scaled, arena.votes, chosen=instance, rows=shown, discounted=discounted)
+            return
+        if categories.asked:
+            out = _destination(session, categories.differences_out, "--differences-out")
+            for path in (written, out):
+                if path is not None:
+                    table_type(path)
+            boards, all_votes = _boards_by_category(session, chosen, inputs, reading, categories, scaling, trust)
+            if out is not None:
+                write_table(boards.differences().to_dict(as_series=False), out, quote_formulas)
+                session.note(f"wrote {out}: differences between categories")
+            if written is not None:
+                write_boards(session, boards, written, top, quote_formulas)
+                return
+            depth = rows if top is None else top
+            if not session.json:
+                leaderboard(session, boards.overall, all_votes, rows=depth)
+            show_categories(session, boards, depth)
             return
         with workers.connected() as remote:
             found: Source | Blocks
@@ -292,6 +318,36 @@ def _updated(
     added, total = (format_number(n, 15) for n in (arena.n_votes - before, arena.n_votes))
     session.note(f"{'updated' if known else 'wrote'} {state}: {added} votes added, {total} in all.")
     return arena, board, shown
+
+
+def _boards_by_category(
+    session: Session,
+    method: Aggregator,
+    inputs: list[str],
+    reading: Reading,
+    categories: Categories,
+    scaling: BoardScale,
+    trust: dict[str, float],
+) -> tuple[CategoryBoards, Comparisons]:
+    """Return the boards by category of the input, on the scale asked for, and its votes."""
+    from concordant.aggregators.bradley_terry import BradleyTerry
+    from concordant.aggregators.category_boards import category_boards
+    from concordant.data.comparisons import Comparisons
+
+    if not isinstance(method, BradleyTerry):
+        raise KindError(f"--by-category makes boards of bradley-terry. Got --method {method.name}.")
+    if "category" in {**reading.reader_options(), **(reading.columns_by_role() or {})}:
+        raise ParameterError("--by-category names the column of categories. Leave category out of the other options.")
+    needed = reading.needed_by([method]) | {"category": categories.by_category}
+    source = reading.read(session, inputs, **needed)
+    votes = source.dataset.comparisons
+    if not isinstance(votes, Comparisons):
+        raise KindError(f"--by-category takes votes of pairs, and {source.name} holds none.")
+    votes = votes.scale_weights(trust)
+    with session.progress(f"{method.name} by category", 1):
+        boards = category_boards(votes, method, pooling=categories.pooling or "partial")
+    session.fit_info = boards.method.fit_info_
+    return scaling.applied_by_category(boards), votes
 
 
 def _needed_by_state(arena: Leaderboard, reading: Reading, *, known: bool) -> dict[str, Any]:
