@@ -148,6 +148,57 @@ def test_effects_are_found_with_their_size(report: Report, votes: cc.Comparisons
     assert arena.equal_ties == pytest.approx(0.5 / 2.5, abs=0.03)
 
 
+@pytest.fixture(scope="module")
+def by_language() -> cc.Comparisons:
+    sizes = {"English": 0.6, "German": 0.3, "Dutch": 0.1}
+    return cc.synthetic.arena(6, 4000, covariates=[], categories=sizes, category_spread=0.8, random_state=4).comparisons
+
+
+def test_boards_by_category_are_those_of_the_method(by_language: cc.Comparisons) -> None:
+    report = build_report(by_language, methods=[("bradley-terry", cc.BradleyTerry())])
+    assert report.arena is not None
+    found = report.arena.categories
+    assert found is not None
+    assert found.names == ["English", "German", "Dutch"]
+    assert sum(found.votes) == by_language.n_rows
+    boards = cc.category_boards(by_language, cc.BradleyTerry())
+    assert boards.spread is not None
+    for column, name in enumerate(found.names):
+        logit = dict(zip(boards[name].items, boards[name].score, strict=True))
+        mean = np.mean(list(logit.values()))
+        for item, row in found.scores.items():
+            cell = row[column]
+            assert cell is not None
+            assert cell.score == pytest.approx(1000 + (logit[item] - mean) * 400 / math.log(10))
+    assert found.spread is not None
+    assert found.spread[0] == pytest.approx(boards.spread.value * 400 / math.log(10))
+    rows = boards.differences().rows(named=True)
+    clear = {(r["item"], r["category"]): np.sign(r["difference"]) for r in rows if r["p_value"] < 0.05}
+    assert len(clear) == found.n_clear > 0
+    signs = {(i, n): c.sign for i, row in found.scores.items() for n, c in zip(found.names, row, strict=True) if c}
+    assert {key: sign for key, sign in signs.items() if sign} == clear
+    page = render(report)
+    assert '<h2 id="categories">Boards by category</h2>' in page
+    assert page.count('title="clearly better than in the other categories"') == sum(s > 0 for s in signs.values())
+
+
+def test_small_categories_are_put_together_and_ids_are_no_categories() -> None:
+    ids = (["a", "b", "a"] * 40, ["b", "c", "c"] * 40)
+    won = np.tile([1.0, 0.0, 1.0, 0.0, 1.0], 24)
+    few = [f"c{min(n % 40, 11)}" for n in range(120)]
+    votes = cc.Comparisons("all", None, *ids, won, 1 - won, category=few)
+    found = arena_of(votes, cc.BradleyTerry()).categories
+    assert found is not None
+    assert len(found.names) == 11
+    assert found.votes[found.names.index("(other)")] == 6
+    apart = cc.Comparisons("all", None, *ids, won, 1 - won, category=[f"id-{n}" for n in range(120)])
+    arena = arena_of(apart, cc.BradleyTerry())
+    assert arena.categories is None
+    assert "has 120 values" in arena.left_out[0]
+    one = cc.Comparisons("all", None, *ids, won, 1 - won, category=["en"] * 120)
+    assert arena_of(one, cc.BradleyTerry()).categories is None
+
+
 def test_habits_are_those_of_the_experts_who_have_them(sample: cc.synthetic.ArenaSample) -> None:
     model = cc.BradleyTerry(covariates=["length"], families=sample.families, side_effect=True)
     arena = arena_of(sample.comparisons, model)

@@ -52,6 +52,8 @@ class LearnsAdherence(Protocol):
     unknown_experts: str
 
 
+# Up to this many experts times items, who compared what is a table; above it, sorted keys.
+_TABLE = 50_000_000
 # What a learned weight below 0 says, and what it says where labels show that the expert's own order is upside down.
 DISCOUNTED = "discounted: beside the others, what it puts first goes down"
 INVERTED = "inverted: what it puts first goes down"
@@ -338,17 +340,25 @@ def _comparing_experts(
     votes: Comparisons, expert: Codes, consensus: Consensus, trust: Mapping[str, float]
 ) -> list[dict[str, Any]]:
     k, n = votes.n_experts, max(votes.n_slots, 1)
-    both = np.concatenate([expert, expert]).astype(np.int64)
-    seen = np.unique(both * n + np.concatenate([votes.left, votes.right])) // n
-    answered = np.unique(expert.astype(np.int64) * len(votes) + votes.slots.instance[votes.left]) // max(len(votes), 1)
     return _records(
         votes.experts.tolist(),
-        np.bincount(answered, minlength=k),
+        _n_distinct(k, max(len(votes), 1), (expert, votes.slots.instance[votes.left])),
         np.bincount(expert, minlength=k),
-        np.bincount(seen, minlength=k) / n,
+        _n_distinct(k, n, (expert, votes.left), (expert, votes.right)) / n,
         np.array([trust.get(name, 1.0) for name in votes.experts]),
         outcome_agreement(votes, consensus.rank),
     )
+
+
+def _n_distinct(k: int, n: int, *parts: tuple[Codes, Codes | Ints]) -> Ints:
+    """Return for each of k experts how many of n things it occurs with, in parts of rows of expert and thing."""
+    if k * n <= _TABLE:
+        table = np.zeros((k, n), dtype=np.bool_)
+        for expert, thing in parts:
+            table[expert, thing] = True
+        return np.asarray(table.sum(axis=1))
+    keys = np.concatenate([expert.astype(np.int64) * n + thing for expert, thing in parts])
+    return np.bincount(np.unique(keys) // n, minlength=k)
 
 
 def _records(

@@ -1,4 +1,6 @@
-"""What a report shows of an arena, votes on the pairs of one set of items: win rates, effects, habits, votes over time.
+"""What a report shows of an arena, votes on the pairs of one set of items, beside its board.
+
+Win rates, boards by category, effects such as style and side, habits of experts, and votes over time.
 
 The board itself, its judges and the facts about the data are those of every report.
 """
@@ -6,26 +8,45 @@ The board itself, its judges and the facts about the data are those of every rep
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from concordant.aggregators.bradley_terry import BradleyTerry
+from concordant.aggregators.category_boards import CategoryBoards, category_boards
 from concordant.arrays import Floats, Ints
 from concordant.data.comparisons import Comparisons
 from concordant.data.consensus import Consensus
+from concordant.data.index import Texts
 from concordant.data.score_scale import ELO_PER_LOGIT
-from concordant.errors import ConcordantError
+from concordant.errors import ConcordantError, DataError
 from concordant.inference.experts import support
 from concordant.report._instances import best_slots
 from concordant.report.method_results import MethodResult, collect_warnings
 
-__all__ = ["Arena", "Effect", "Habit", "Meeting", "Period", "Timeline", "build_arena"]
+__all__ = [
+    "Arena",
+    "Categories",
+    "CategoryScore",
+    "Difference",
+    "Effect",
+    "Habit",
+    "Meeting",
+    "Period",
+    "Timeline",
+    "build_arena",
+]
 
 # The items of the table of win rates, and the rows of the table of habits.
 _TOP, _HABITS = 20, 20
+# The categories that have a board of their own; the votes of others are put together under this name.
+_CATEGORIES, _OTHER = 10, "(other)"
+# A column whose largest categories hold less than this share of the votes holds ids and not categories.
+_FEWEST_IN_CATEGORIES = 0.5
+# Differences between categories that are listed, and the corrected p value below which they are clear.
+_DIFFERENCES, _SIGNIFICANT = 10, 0.05
 # Votes over time are counted by day, week or month: the first that needs at most this many bars.
 _MOST_PERIODS = 62
 # Times between 1980 and 2100 are seconds since 1970; others have a unit of their own.
@@ -60,6 +81,49 @@ class Effect(NamedTuple):
     upper: float | None
     typical: float
     points: float
+
+
+class CategoryScore(NamedTuple):
+    """The score of an item in a category, half its interval, and whether it is clearly above or below the others."""
+
+    score: float
+    half_width: float | None
+    sign: int
+
+
+class Difference(NamedTuple):
+    """How much higher the score of an item is in a category than in the others, with a corrected interval."""
+
+    item: str
+    category: str
+    value: float
+    lower: float
+    upper: float
+
+
+class Categories(NamedTuple):
+    """Boards by category.
+
+    Attributes
+    ----------
+    names, votes : lists
+        The categories, most votes first, and their numbers of votes.
+    scores : dict of str to list of CategoryScore or None
+        By item, in the order of the categories; None where the score is unknown.
+    spread : tuple of float, optional
+        The standard deviation of scores between categories, with its interval.
+    differences : list of Difference
+        The clearest ones.
+    n_clear : int
+        How many are clear.
+    """
+
+    names: list[str]
+    votes: list[float]
+    scores: dict[str, list[CategoryScore | None]]
+    spread: tuple[float, float, float] | None
+    differences: list[Difference]
+    n_clear: int
 
 
 class Habit(NamedTuple):
@@ -111,6 +175,10 @@ class Arena:
         How many habits were looked for.
     timeline : Timeline or None
         Votes over time, where they have times.
+    categories : Categories or None
+        Boards by category, where votes have categories.
+    left_out : list of str
+        What is not shown, and why.
     """
 
     top: list[str]
@@ -121,6 +189,8 @@ class Arena:
     habits: list[Habit] = field(default_factory=list)
     n_habits: int = 0
     timeline: Timeline | None = None
+    categories: Categories | None = None
+    left_out: list[str] = field(default_factory=list)
 
 
 def build_arena(votes: Comparisons, consensus: Consensus, results: Sequence[MethodResult]) -> Arena:
@@ -153,8 +223,79 @@ def build_arena(votes: Comparisons, consensus: Consensus, results: Sequence[Meth
         meetings.append(row)
     habits, n_habits = _habits(results)
     effects, equal_ties = _effects(votes, main)
-    timeline = _timeline(votes)
-    return Arena(items, meetings, rates is not None, effects, equal_ties, habits, n_habits, timeline)
+    arena = Arena(items, meetings, rates is not None, effects, equal_ties, habits, n_habits, _timeline(votes))
+    if votes.columns.category is None or not isinstance(main, BradleyTerry):
+        return arena
+    try:
+        return replace(arena, categories=_categories(votes, main, consensus))
+    except ConcordantError as error:
+        arena.left_out.append(f"Boards by category are left out: {' '.join(str(error).split())}")
+        return arena
+
+
+def _categories(votes: Comparisons, method: BradleyTerry, consensus: Consensus) -> Categories | None:
+    """Return the boards by category on the scale of the board; None for a single category."""
+    votes = _largest_categories(votes)
+    if len(votes.categories) < 2:
+        return None
+    with collect_warnings([]):
+        boards = category_boards(votes, method)
+        if consensus.scale == "elo":
+            compared = np.flatnonzero(support(votes) > 0)
+            mean = float(consensus.score[compared].mean())
+            boards = boards.scaled("elo", anchor=consensus.items.take(compared).tolist(), anchor_at=mean)
+        clear = _clear_differences(boards)
+    sign = {(d.item, d.category): 1 if d.value > 0 else -1 for d in clear}
+    scores: dict[str, list[CategoryScore | None]] = {}
+    for name in boards.categories:
+        board = boards[name]
+        half = None if board.lower is None or board.upper is None else (board.upper - board.lower) / 2
+        for k, item in enumerate(board.items.tolist()):
+            known = np.isfinite(board.score[k]) and (half is None or np.isfinite(half[k]))
+            cell = CategoryScore(
+                float(board.score[k]), None if half is None else float(half[k]), sign.get((item, name), 0)
+            )
+            scores.setdefault(item, []).append(cell if known else None)
+    return Categories(
+        list(boards.categories),
+        [float(boards.n_votes[name]) for name in boards.categories],
+        scores,
+        None if boards.spread is None else (boards.spread.value, boards.spread.lower, boards.spread.upper),
+        clear[:_DIFFERENCES],
+        len(clear),
+    )
+
+
+def _largest_categories(votes: Comparisons) -> Comparisons:
+    """Return the votes with all but the largest categories put together."""
+    code, names = votes.columns.category, votes.categories
+    if code is None or len(names) <= _CATEGORIES:
+        return votes
+    held = code >= 0
+    counts = np.bincount(code[held], weights=votes.outcomes[held], minlength=len(names))
+    largest = np.sort(np.argsort(-counts, kind="stable")[:_CATEGORIES])
+    if counts[largest].sum() < _FEWEST_IN_CATEGORIES * counts.sum():
+        raise DataError(
+            f"the column of categories has {len(names):,} values, and the {_CATEGORIES} most frequent ones hold less "
+            f"than {_FEWEST_IN_CATEGORIES:.0%} of the votes."
+        )
+    new = np.full(len(names), len(largest), dtype=code.dtype)
+    new[largest] = np.arange(len(largest))
+    kept = Texts([*(names[int(k)] for k in largest), _OTHER])
+    columns = votes.columns._replace(category=np.where(held, new[code], code).astype(code.dtype), categories=kept)
+    return votes.with_columns(columns)
+
+
+def _clear_differences(boards: CategoryBoards) -> list[Difference]:
+    """Return where an item is clearly better or worse in a category than in the others, clearest first."""
+    if boards.by_category.stderr is None:
+        return []
+    rows = boards.differences().iter_rows(named=True)
+    return [
+        Difference(row["item"], row["category"], row["difference"], row["lower"], row["upper"])
+        for row in rows
+        if row["p_value"] is not None and row["p_value"] < _SIGNIFICANT
+    ]
 
 
 def _counts(votes: Comparisons, slots: Ints) -> tuple[Floats, Floats]:

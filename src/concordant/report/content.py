@@ -395,13 +395,14 @@ def build_report(
         None if isinstance(votes, Comparisons) and votes.expert is None else consensus_agreement(votes, consensus)
     )
     experts = None if agreement is None else _experts(votes, consensus, agreement, results, evaluation)
-    arena = None
+    arena, unshown = None, list[str]()
     if arena_votes is not None:
         progress("comparing items pair by pair")
         arena = build_arena(arena_votes, consensus, results)
+        unshown.extend(arena.left_out)
     progress("comparing the methods")
     tau = method_agreement(results, votes)
-    left_out: list[str] = []
+    left_out = unshown
     context = _Context(votes, consensus, ranges, labels, results, evaluation, item_names)
     leaderboard = _leaderboard(context, left_out) if len(votes) == 1 else []
     instances = _instances(context, agreement, left_out) if len(votes) > 1 else []

@@ -302,6 +302,7 @@ def _sections(report: Report) -> list[tuple[str, str]]:
         inside = [*data, ("consensus", "Consensus"), *experts, *methods]
     else:
         inside = [("consensus", "Leaderboard"), ("win-rates", "Win rates")]
+        inside += [("categories", "Categories")] if report.arena.categories is not None else []
         inside += [("style", "Style")] if report.arena.effects else []
         inside += experts + ([("time", "Time")] if report.arena.timeline is not None else []) + methods + data
     return [("summary", "Summary"), *inside, ("about", "About")]
