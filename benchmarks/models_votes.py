@@ -36,7 +36,14 @@ HABITS = {
     "favours": [0.5, 1.0],
     "own_spread": 0.3,
 }
-REPORT_SPEED = {"items": 200, "votes": 1_500_000, "experts": 20_000, "ties": 1.0}
+REPORT_SPEED: dict[str, Any] = {
+    "items": 200,
+    "votes": 1_500_000,
+    "experts": 20_000,
+    "ties": 1.0,
+    "languages": ["English", "Chinese", "Russian", "German", "Spanish", "Japanese"],
+    "shares": [0.6, 0.14, 0.09, 0.07, 0.06, 0.04],
+}
 CATEGORIES: dict[str, Any] = {
     "data_sets": 500,
     "ties": 0.5,
@@ -466,6 +473,7 @@ def arena_file(path: str, beta: list[float], votes: int | None = None) -> float:
     winner = np.select([kept.n_left > 0, kept.n_right > 0], ["model_a", "model_b"], "tie")
     columns = {"model_a": items[kept.left], "model_b": items[kept.right], "winner": winner}
     columns |= {"judge": experts[kept.row_expert], "tstamp": 1_700_000_000 + 20 * np.arange(n)}
+    columns["language"] = rng.choice(s["languages"], n, p=s["shares"])
     columns |= {name: kept.covariates[:, k] for k, name in enumerate(kept.covariate_names)}
     pl.DataFrame(columns).write_csv(path)
     return float(kept.n_ties.sum() / n)
@@ -477,10 +485,11 @@ def _report_speed(r: dict[str, Any]) -> str:
         for name, ties, read, fit, page, ratio, size in r["rows"]
     ]
     note = (
-        f"{r['votes']:,} votes on {r['items']} items by {r['experts']:,} experts in LMArena's columns with times; some "
-        "items are compared far more often than others. CPU time of reading the CSV, of the Bradley-Terry board with "
+        f"{r['votes']:,} votes on {r['items']} items by {r['experts']:,} experts in LMArena's columns with times and six "
+        "languages; some items are compared far more often than others. CPU time of reading the CSV, of the Bradley-Terry board with "
         "clustered intervals, and of `concordant report` with its defaults as a process of its own: reading, board, "
-        "the side effect, reliability of experts (without covariates), win rates, votes over time, and the page."
+        "boards by language, the side effect, reliability of experts (with covariates: a fit without them), win rates, "
+        "votes over time, and the page."
     )
     head = ["votes", "ties", "read", "board", "report", "report / (read + board)", "page"]
     return note + "\n\n" + table(head, rows)

@@ -60,6 +60,8 @@ _TOP = 10
 _CRF_ROWS = 400_000
 # Votes above which a report does without the reliability of experts: without and with covariates.
 _RELIABILITY_VOTES, _RELIABILITY_STYLED = 3_000_000, 400_000
+# Tolerance of a fit of which three or four digits are shown; slopes are within 1e-5 of those of a full fit.
+_SHOWN_DIGITS = 1e-6
 # Items are compared about equally often if none takes part in more than this many times the votes of another.
 _EVEN = 2.0
 
@@ -126,7 +128,13 @@ def default_methods(votes: Votes) -> list[NamedMethod]:
         style = {"covariates": "all"} if len(votes.covariate_names) else {}
         out = [_make("bradley-terry", **style)]
         if votes.expert is not None and votes.n_experts > 2 and not absent.reliability:
-            out.append(_make("bradley-terry", **style, reliability=True))
+            label = _make("bradley-terry", **style, reliability=True).label
+            # Only ranks and the reliability of experts are shown of it: no intervals, and fewer sweeps.
+            out.append(
+                NamedMethod(
+                    label, create("bradley-terry", **style, reliability=True, uncertainty="none", tol=_SHOWN_DIGITS)
+                )
+            )
         if style:
             out.append(NamedMethod("bradley-terry(covariates=[])", create("bradley-terry", covariates=[])))
         if not absent.uneven:
