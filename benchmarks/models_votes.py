@@ -6,6 +6,7 @@ import json
 import os
 import resource
 import subprocess
+import sys
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -35,6 +36,14 @@ HABITS = {
     "favouring": 0.2,
     "favours": [0.5, 1.0],
     "own_spread": 0.3,
+}
+REPORT_SPEED: dict[str, Any] = {
+    "items": 200,
+    "votes": 1_500_000,
+    "experts": 20_000,
+    "ties": 1.0,
+    "languages": ["English", "Chinese", "Russian", "German", "Spanish", "Japanese"],
+    "shares": [0.6, 0.14, 0.09, 0.07, 0.06, 0.04],
 }
 CATEGORIES: dict[str, Any] = {
     "data_sets": 500,
@@ -478,6 +487,75 @@ def _habits_found(r: dict[str, Any]) -> str:
     return note + "\n\n" + table(["effect", *names], rows)
 
 
+def report_speed() -> dict[str, Any]:
+    """The page of an arena from a file of 1.5 million votes, beside reading the file and fitting the board."""  # noqa: D401 - a title
+    s, rows = REPORT_SPEED, []
+    with TemporaryDirectory() as folder:
+        for name, beta in (("no covariates", []), ("two covariates", [0.6, -0.2])):
+            ties = arena_file(f"{folder}/votes.csv", beta)
+            arena_file(f"{folder}/small.csv", beta, votes=20_000)
+            options = ["--read", "covariates=x1,x2"] if beta else []
+            command = [sys.executable, "-m", "concordant", "report", "-o", f"{folder}/page.html", "--quiet", *options]
+            # The first run compiles.
+            subprocess.run([*command, f"{folder}/small.csv"], check=True)
+            started = resource.getrusage(resource.RUSAGE_CHILDREN)
+            subprocess.run([*command, f"{folder}/votes.csv"], check=True)
+            ended = resource.getrusage(resource.RUSAGE_CHILDREN)
+            page = ended.ru_utime + ended.ru_stime - started.ru_utime - started.ru_stime
+            wanted = {"covariates": ["x1", "x2"]} if beta else {}
+            model = cc.BradleyTerry(covariates="all" if beta else [])
+            model.fit_predict(cc.read_comparisons(f"{folder}/small.csv", **wanted))
+            at = process_time()
+            found = cc.read_comparisons(f"{folder}/votes.csv", **wanted)
+            read = process_time() - at
+            model.fit_predict(found)
+            fit = process_time() - at - read
+            size = os.path.getsize(f"{folder}/page.html")
+            rows.append([name, ties, read, fit, page, page / (read + fit), size])
+    return {**s, "rows": rows}
+
+
+def arena_file(path: str, beta: list[float], votes: int | None = None) -> float:
+    """Write votes in LMArena's columns, models met unevenly, and return the share of ties."""
+    import polars as pl
+
+    s = REPORT_SPEED
+    n = votes or s["votes"]
+    sample = cc.synthetic.arena(
+        s["items"], 3 * n, covariates=beta, ties=s["ties"], n_experts=s["experts"], random_state=SEED
+    ).comparisons
+    rng = np.random.default_rng(SEED)
+    # Votes on popular models are kept more often.
+    fame = rng.pareto(1.2, s["items"]) + 0.2
+    chance = np.minimum(fame[sample.left] * fame[sample.right], 4.0)
+    rows = np.sort(rng.choice(sample.n_rows, n, replace=False, p=chance / chance.sum()))
+    kept = sample.select_rows(rows)
+    items, experts = (np.array(x.tolist()) for x in (kept.items, kept.experts))
+    winner = np.select([kept.n_left > 0, kept.n_right > 0], ["model_a", "model_b"], "tie")
+    columns = {"model_a": items[kept.left], "model_b": items[kept.right], "winner": winner}
+    columns |= {"judge": experts[kept.row_expert], "tstamp": 1_700_000_000 + 20 * np.arange(n)}
+    columns["language"] = rng.choice(s["languages"], n, p=s["shares"])
+    columns |= {name: kept.covariates[:, k] for k, name in enumerate(kept.covariate_names)}
+    pl.DataFrame(columns).write_csv(path)
+    return float(kept.n_ties.sum() / n)
+
+
+def _report_speed(r: dict[str, Any]) -> str:
+    rows = [
+        [name, f"{ties:.0%}", f"{read:.1f} s", f"{fit:.1f} s", f"{page:.1f} s", f"{ratio:.1f}", f"{size / 1e3:.0f} kB"]
+        for name, ties, read, fit, page, ratio, size in r["rows"]
+    ]
+    note = (
+        f"{r['votes']:,} votes on {r['items']} items by {r['experts']:,} experts in LMArena's columns with times and six "
+        "languages; some items are compared far more often than others. CPU time of reading the CSV, of the Bradley-Terry board with "
+        "clustered intervals, and of `concordant report` with its defaults as a process of its own: reading, board, "
+        "boards by language, the side effect, reliability of experts (with covariates: a fit without them), win rates, "
+        "votes over time, and the page."
+    )
+    head = ["votes", "ties", "read", "board", "report", "report / (read + board)", "page"]
+    return note + "\n\n" + table(head, rows)
+
+
 # Boards by category.
 
 
@@ -648,6 +726,7 @@ SECTIONS: dict[str, Callable[[], dict[str, Any]]] = {
     "style_scores": style_scores,
     "style_speed": style_speed,
     "habits_found": habits_found,
+    "report_speed": report_speed,
     "category_boards": category_boards,
     "category_speed": category_speed,
 }
@@ -658,6 +737,7 @@ RENDER: dict[str, Callable[[dict[str, Any]], str]] = {
     "style_scores": _style_scores,
     "style_speed": _style_speed,
     "habits_found": _habits_found,
+    "report_speed": _report_speed,
     "category_boards": _category_boards,
     "category_speed": _category_speed,
 }

@@ -218,6 +218,10 @@ class Comparisons(ExpertContainer):
         """Return the same rows with other experts. Nothing is copied or checked."""
         return self._like(experts=experts, expert=expert)
 
+    def with_columns(self, columns: VoteColumns) -> Self:
+        """Return the same rows with other columns. Nothing is copied or checked."""
+        return self._like(columns=columns)
+
     def without_columns(self) -> Self:
         """Return the comparisons without time, category, covariates and counts of both bad."""
         return self._like(columns=NO_COLUMNS)
