@@ -122,8 +122,8 @@ ENDINGS: dict[str, Ending] = {
     ),
     "ltr-time": Ending(
         "Rank regression and the ranking SVM are not quadratic here: a sum and a sort compute them. The slope of "
-        "PairTies-RK is above 2 because its line search evaluates the objective about four times as often at the largest "
-        "size; one evaluation costs what that of PairTies-D costs.",
+        "PairTies-RK is above 2 because its line search evaluates the objective about four times as often at the "
+        "largest size; one evaluation costs what that of PairTies-D costs.",
         "Queries of up to 128,000 items, one thread, the quickest of three.",
         "The papers' own times depend on their machine and are not compared.",
     ),
