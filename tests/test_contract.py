@@ -23,12 +23,14 @@ VARIANTS: list[tuple[Aggregator, tuple[str, ...] | None]] = [
     (cc.RobustRank(missing="ignore"), ORDERED),
     (cc.RobustRank(total=40), ORDERED),
     (cc.RobustRank(correction="bonferroni"), ORDERED),
+    (cc.Stuart(missing="ignore"), ORDERED),
     (cc.Condorcet(fusion=True), ORDERED),
     (cc.Condorcet(missing="below"), ORDERED),
     (cc.Copeland(missing="below"), ORDERED),
     (cc.Kemeny(solver="milp"), ORDERED),
     (cc.Kemeny(solver="local"), ORDERED),
     (cc.Kemeny(missing="below"), ORDERED),
+    (cc.Kemeny(ties="mean"), ORDERED),
     (cc.Approval(k=2), ORDERED),
     (cc.Approval(threshold=3), VALUED),
     (cc.IRV(ties="keep"), ORDERED),
@@ -90,7 +92,8 @@ VARIANTS: list[tuple[Aggregator, tuple[str, ...] | None]] = [
     (cc.ULARA(update="printed"), ORDERED),
     (cc.ULARA(kappa=3), ORDERED),
     (cc.SVP(transform="binary"), ORDERED),
-    (cc.SVP(transform="log", average=True), ORDERED),
+    (cc.SVP(transform="log", average=False), ORDERED),
+    (cc.SVP(min_comparisons=2), ORDERED),
     (cc.SVP(transform="rating"), ("score", "rating", "comparisons")),
     (cc.SVP(rank=4), ORDERED),
     (cc.SVP(step="auto"), ORDERED),
@@ -174,6 +177,10 @@ EXEMPT |= {
 EXEMPT |= {
     ("RobustRank(correction='bonferroni')", check): "items whose rho is 1 or more tie, as in R"
     for check in ("unanimous_order_is_kept", "unanimous_pairs_are_kept")
+}
+EXEMPT |= {
+    ("SVP(min_comparisons=2)", check): "a pair counts from a total weight of 2 on, as asked"
+    for check in ("one_expert_gets_its_own_order", "extreme_weights_are_scaled_or_refused")
 }
 _SIDED = "the winner is always shown left there, so that no side effect can be told"
 EXEMPT |= {

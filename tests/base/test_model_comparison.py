@@ -118,6 +118,21 @@ def test_nested_features_of_plackett_luce(ties: str) -> None:
 
 
 @QUIET
+@pytest.mark.parametrize(("n_experts", "said"), [(12, True), (40, False)])
+def test_few_clusters_are_said(n_experts: int, said: bool) -> None:
+    votes = cc.synthetic.bradley_terry((0.5, 0.0, -0.5), 600, n_experts=n_experts, random_state=4).comparisons
+    models = [cc.BradleyTerry(prior=0), cc.BradleyTerry(prior=0, side_effect=True)]
+    for model in models:
+        model.fit_predict(votes)
+    found = cc.compare_models(*models)
+    assert found.tests[0].n_experts == n_experts
+    assert (f"({n_experts} experts, which is few: p may be too small)" in repr(found)) == said
+    plain = [cc.BradleyTerry(prior=0, uncertainty="information", side_effect=s) for s in (False, True)]
+    for model in plain:
+        model.fit_predict(votes)
+    assert cc.compare_models(*plain).tests[0].n_experts is None
+
+
 def test_models_that_are_not_nested_have_aic_only() -> None:
     votes = games(2)
     x, y = (fitted(votes, features(X[:, k : k + 1], ["f"])) for k in (0, 1))

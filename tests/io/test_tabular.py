@@ -739,6 +739,14 @@ def test_a_first_row_that_others_share_items_with_is_a_ranking(write: Write) -> 
         DataWarning, match=r"\['gold', 'silver', 'bronze'\], of which nothing .* It is taken for a ranking"
     ):
         assert read_rankings(write(f"gold,silver,bronze\n{BALLOTS}"), layout="orders").n_experts == 4
+    lists = "hela,k562,hap1\nPSMD1,RPL3,PLK1\nRPL3,BCR,RPL3\nPLK1,PSMD1,KRT5\nCDK1,,PSMD1\n"
+    with pytest.warns(DataWarning, match=r"\['hela', 'k562', 'hap1'\], of which nothing .* pass header=True"):
+        assert read_rankings(write(lists), layout="orders", experts="columns").n_slots == 9
+    named = read_rankings(write(lists), layout="orders", experts="columns", header=True)
+    assert (named.experts.tolist(), named.n_slots) == (["hela", "k562", "hap1"], 6)
+    # Lists that share no item but the first are no sign of a header, and lists without a header are not asked about.
+    assert read_rankings(write("g1,g2\ng3,g4\ng5,g6\n"), layout="orders", experts="columns").n_slots == 6
+    assert read_rankings(write(lists.partition("\n")[2]), layout="orders", experts="columns").n_slots == 6
     with pytest.raises(FormatError, match="and no other row holds a 0"):
         read_rankings(write("0,1,2\n2,3,3\n3,3,2\n"), layout="ranks")
 

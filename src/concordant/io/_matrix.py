@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from functools import cached_property
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any, Literal
 
 import numpy as np
@@ -139,10 +140,19 @@ class RankingMatrix:
         elif mine and items and not mine & items:
             if generated:
                 raise FormatError(f"{shown}, of which nothing stands in any other row. {ask}")
-            if len(below) > 2 and all(row & other for row, other in pairwise(below)):
+            if self._rows_share_items(others):
                 warn(
                     f"{shown}, of which nothing stands in any other row. It is taken for a ranking. {ask}", DataWarning
                 )
+
+    def _rows_share_items(self, rows: list[list[str]]) -> bool:
+        """Return whether the rows of orders hold the same items so often that a row without any of them stands out."""
+        if self.experts == "columns":
+            # A row has the items of one place, and columns are lists: some items stand in several of them.
+            lists = [{cell for cell in column if cell} for column in zip(*rows, strict=True)]
+            return sum(count > 1 for count in Counter(chain.from_iterable(lists)).values()) > 1
+        below = [{cell for cell in row if cell} for row in rows]
+        return len(below) > 2 and all(row & other for row, other in pairwise(below))
 
     def ranks(self, null_values: Sequence[str] | None) -> TablePart:
         """Return the rows of a matrix of ranks."""
