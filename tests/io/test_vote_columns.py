@@ -479,3 +479,24 @@ def test_frames_take_columns_by_name() -> None:
         cc.from_frame(pl.DataFrame({"expert": ["a"], "item": ["b"], "rank": [1]}), time="rank")  # type: ignore[call-overload]
     with pytest.raises(ConcordantError, match="columns not found"):
         cc.from_frame(frame, time="when", **named)
+
+
+def test_unknown_outcome_words_name_the_way_out(tmp_path: Path) -> None:
+    path = tmp_path / "votes.csv"
+    path.write_text("model_a,model_b,winner\na,b,A\nb,c,meh\n")
+    with pytest.raises(ParseError, match=r"outcomes={'tie': \['even'\]}.*--read 'outcomes="):
+        cc.read_comparisons(path)
+    found = cc.read_comparisons(path, outcomes={"left": ["A"], "tie": ["meh"]})
+    assert (found.n_left.tolist(), found.n_ties.tolist()) == ([1, 0], [0, 1])
+
+
+def test_the_advice_for_a_frame_of_votes_makes_one_instance_of_them() -> None:
+    frame = pl.DataFrame(
+        {"question_id": ["q1", "q2"], "model_a": ["a", "b"], "model_b": ["b", "c"], "winner": ["a", "b"]}
+    )
+    with pytest.raises(ColumnError) as error:
+        cc.from_frame(frame)
+    advice = str(error.value).partition("Hint: ")[2].rstrip(".")
+    assert advice == 'from_frame(df, left="model_a", right="model_b", winner="winner")'
+    with pytest.raises(ColumnError, match=r"Hint: from_frame\(df, left=\.\.\., right=\"model_b\"\)"):
+        cc.from_frame(frame, left="x", right="model_b", winner="winner")
