@@ -500,3 +500,22 @@ def test_the_advice_for_a_frame_of_votes_makes_one_instance_of_them() -> None:
     assert advice == 'from_frame(df, left="model_a", right="model_b", winner="winner")'
     with pytest.raises(ColumnError, match=r"Hint: from_frame\(df, left=\.\.\., right=\"model_b\"\)"):
         cc.from_frame(frame, left="x", right="model_b", winner="winner")
+
+
+def test_a_field_that_no_vote_has_names_those_that_are_there(tmp_path: Path) -> None:
+    meta = {"sum_a_tokens": 3, "sum_b_tokens": 2, "bold": {"a": 1}}
+    rows = [{"model_a": "a", "model_b": "b", "winner": "model_a", "meta": meta, "note": "long"}] * 2
+    path = tmp_path / "votes.json"
+    path.write_text(json.dumps(rows))
+    frame = pl.DataFrame(rows).with_columns(pl.col("meta").struct.json_encode())
+    frame.write_csv(tmp_path / "votes.csv")
+    for file in (path, tmp_path / "votes.csv"):
+        assert cc.read_comparisons(file, covariates=["n = meta.sum_a_tokens - meta.sum_b_tokens"]).covariates[0, 0] == 1
+        for made, said in (
+            ("meta.tokens", r"no row has a field 'tokens'.*\['sum_a_tokens', 'sum_b_tokens', 'bold'\]"),
+            ("meta.bold.b", r"no row has a field 'bold.b'.*\['bold.a'\]"),
+            ("x = meta.sum_a_tokens - meta.sum_c_tokens", "the covariate 'x': no row has a field 'sum_c_tokens'"),
+            ("note.tokens", "It holds no JSON objects"),
+        ):
+            with pytest.raises(ColumnError, match=said):
+                cc.read_comparisons(file, covariates=[made])
