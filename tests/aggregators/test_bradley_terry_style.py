@@ -646,5 +646,10 @@ def test_a_saved_model_with_judges_and_covariates(tmp_path: Path) -> None:
     model = cc.BradleyTerry(reliability=True, covariates=NAMES).fit(given)
     model.save(tmp_path / "model")
     np.testing.assert_array_equal(cc.load(tmp_path / "model").predict(given).score, model.predict(given).score)
-    with pytest.raises(ParameterError, match="goes without ties='rao-kupper' and features"):
+    with pytest.raises(ParameterError, match="not go with ties='rao-kupper'"):
         cc.BradleyTerry(reliability=True, ties="rao-kupper").fit(given)
+    with pytest.raises(ParameterError, match=r"no bootstrap with reliability=True.*Use uncertainty='sandwich'"):
+        cc.BradleyTerry(reliability=True, uncertainty="bootstrap").fit(given)
+    described = cc.Features(["arena"] * M, [f"m{i}" for i in range(M)], np.arange(M)[:, None])
+    with pytest.raises(ParameterError, match="does not go with features"):
+        cc.BradleyTerry(reliability=True).fit(given, features=described)

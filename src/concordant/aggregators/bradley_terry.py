@@ -397,15 +397,25 @@ class BradleyTerry(ExplainedLikelihood):
                     f"BradleyTerry(optimizer='gd') takes the plain steps of the papers and has no {', '.join(wrong)}. "
                     "Use optimizer='newton'."
                 )
-        if self.reliability and (self.ties == "rao-kupper" or features is not None):
+        if self.reliability and self.ties == "rao-kupper":
             raise ParameterError(
-                "BradleyTerry(reliability=True) learns a tendency to tie for every expert in Davidson's form, and free "
-                "scores. It goes without ties='rao-kupper' and features."
+                "BradleyTerry(reliability=True) learns a tendency to tie for every expert in Davidson's form. It does "
+                "not go with ties='rao-kupper'. Use ties='davidson' or 'auto'."
             )
-        if self.uncertainty == "bootstrap" and (self.reliability or features is not None):
+        if self.reliability and features is not None:
             raise ParameterError(
-                f"BradleyTerry has no bootstrap with {'reliability=True' if self.reliability else 'features'}. Use "
-                "uncertainty='sandwich' or 'information'."
+                "BradleyTerry(reliability=True) learns a score of its own for every item, so that it does not go with "
+                "features. Leave one of the two out."
+            )
+        if self.uncertainty == "bootstrap" and self.reliability:
+            raise ParameterError(
+                "BradleyTerry has no bootstrap with reliability=True: a draw gives experts other weights, and these "
+                "would also change how far the reliability of each is shrunk. Use uncertainty='sandwich', which is "
+                "clustered by expert too, or 'information'."
+            )
+        if self.uncertainty == "bootstrap" and features is not None:
+            raise ParameterError(
+                "BradleyTerry has no bootstrap with features. Use uncertainty='sandwich' or 'information'."
             )
         experts = isinstance(preferences, Preferences) or preferences.expert is not None
         if self._has_habits:

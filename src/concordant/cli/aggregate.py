@@ -393,7 +393,7 @@ def _note_effects(session: Session, method: Aggregator, *, shown: bool) -> None:
     told = [row for row in effects if row["kind"] != "tie"]
     if told and shown:
         numbers = ("estimate", "stderr", "lower", "upper", "p_value")
-        body = [[row["kind"], row["term"], *(_known(row[name]) for name in numbers)] for row in told]
+        body = [[row["kind"], row["term"], *(_known(row[name], name == "p_value") for name in numbers)] for row in told]
         session.say()
         session.show(Table(["effect", "", "log odds", "std. error", "lower", "upper", "p"], body, frozenset({0, 1})))
     if spreads:
@@ -403,8 +403,8 @@ def _note_effects(session: Session, method: Aggregator, *, shown: bool) -> None:
         )
 
 
-def _known(value: float | None) -> str:
-    return "unknown" if value is None else f"{value:.3g}"
+def _known(value: float | None, is_p: bool = False) -> str:
+    return "unknown" if value is None else "<2e-16" if is_p and value < 2e-16 else f"{value:.3g}"
 
 
 @dataclass(frozen=True)

@@ -268,7 +268,9 @@ class OutcomeReader:
             row,
             f"the outcome {quote(column.winner[row], 60)} of {quote(column.left[row])} against "
             f"{quote(column.right[row])} is "
-            f"not known. Seen: {listed}. Known: {_SHOWN}; or the name of the item, or of its column.",
+            f"not known. Seen: {listed}. Known: {_SHOWN}; or the name of the item, or of its column. Other words are "
+            "read if you say what they mean, left, right, tie or both_bad: outcomes={'tie': ['even']}, on the command "
+            'line --read \'outcomes={"tie": ["even"]}\'.',
         )
 
 
