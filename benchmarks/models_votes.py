@@ -62,6 +62,13 @@ CATEGORIES: dict[str, Any] = {
     ],
 }
 CATEGORY_SPEED = {"items": 200, "votes": 1_500_000, "categories": 10, "experts": 20_000, "spread": 0.15}
+EXPOSURE: dict[str, Any] = {
+    "data_sets": 20,
+    "items": 40,
+    "votes": 10_000,
+    "ties": 0.9,
+    "methods": ["bradley-terry", "mpm", "copeland", "markov-chain"],
+}
 HALF_LIVES = [None, 40.0, 20.0, 10.0, 5.0, 2.5, 1.25, 0.6, 0.3]
 PRIORS = [0.1, 0.4, 1.6]
 STEPS = [4.0, 8.0, 16.0, 32.0, 64.0]
@@ -515,6 +522,45 @@ def report_speed() -> dict[str, Any]:
     return {**s, "rows": rows}
 
 
+def exposure() -> dict[str, Any]:
+    """Which methods keep to strength where some items are compared far more often than others."""
+    from scipy.stats import spearmanr
+
+    s, rows = EXPOSURE, []
+    for kind in ("even", "uneven"):
+        found: dict[str, list[float]] = {name: [] for name in s["methods"]}
+        for seed in range(s["data_sets"]):
+            votes, scores = exposed_votes(seed, even=kind == "even")
+            for name in s["methods"]:
+                board = cc.METHODS[name]().fit_predict(votes)
+                truth = [scores[item] for item in board.items]
+                found[name].append(float(spearmanr(board.score, truth).statistic))
+        rows.append([kind, {name: float(np.mean(values)) for name, values in found.items()}])
+    return {**s, "rows": rows}
+
+
+def exposed_votes(seed: int, *, even: bool) -> tuple[cc.Comparisons, dict[str, float]]:
+    """Return votes on items that are drawn evenly, or in proportion to a Pareto weight, and their strengths."""
+    s = EXPOSURE
+    sample = cc.synthetic.arena(s["items"], 40 * s["votes"], covariates=[], ties=s["ties"], random_state=seed)
+    votes, rng = sample.comparisons, np.random.default_rng([SEED, seed])
+    fame = np.ones(s["items"]) if even else rng.pareto(1.2, s["items"]) + 0.15
+    chance = fame[votes.left] * fame[votes.right]
+    # Exponential keys draw rows without replacement in proportion to their chance.
+    rows = np.argsort(rng.exponential(size=votes.n_rows) / chance)[: s["votes"]]
+    return votes.select_rows(np.sort(rows)), dict(sample.scores)
+
+
+def _exposure(r: dict[str, Any]) -> str:
+    rows = [[kind, *(f"{found[name]:.3f}" for name in r["methods"])] for kind, found in r["rows"]]
+    note = (
+        f"{r['votes']:,} votes on {r['items']} items, {r['data_sets']} data sets a row. Pairs meet equally often, or "
+        "in proportion to the products of Pareto weights of their items, so that a few items have most of the votes. "
+        "Spearman's correlation of the scores with the true strengths."
+    )
+    return note + "\n\n" + table(["exposure", *r["methods"]], rows)
+
+
 def arena_file(path: str, beta: list[float], votes: int | None = None) -> float:
     """Write votes in LMArena's columns, models met unevenly, and return the share of ties."""
     import polars as pl
@@ -546,11 +592,11 @@ def _report_speed(r: dict[str, Any]) -> str:
         for name, ties, read, fit, page, ratio, size in r["rows"]
     ]
     note = (
-        f"{r['votes']:,} votes on {r['items']} items by {r['experts']:,} experts in LMArena's columns with times and six "
-        "languages; some items are compared far more often than others. CPU time of reading the CSV, of the Bradley-Terry board with "
-        "clustered intervals, and of `concordant report` with its defaults as a process of its own: reading, board, "
-        "boards by language, the side effect, reliability of experts (with covariates: a fit without them), win rates, "
-        "votes over time, and the page."
+        f"{r['votes']:,} votes on {r['items']} items by {r['experts']:,} experts in LMArena's columns, with times and "
+        "six languages; some items are compared far more often than others. CPU time of reading the CSV, of the "
+        "Bradley-Terry board with clustered intervals, and of `concordant report` with its defaults as a process of "
+        "its own: reading, the board, boards by language, the side effect, the reliability of experts (with covariates "
+        "the board without them instead), win rates, votes over time, and the page."
     )
     head = ["votes", "ties", "read", "board", "report", "report / (read + board)", "page"]
     return note + "\n\n" + table(head, rows)
@@ -727,6 +773,7 @@ SECTIONS: dict[str, Callable[[], dict[str, Any]]] = {
     "style_speed": style_speed,
     "habits_found": habits_found,
     "report_speed": report_speed,
+    "exposure": exposure,
     "category_boards": category_boards,
     "category_speed": category_speed,
 }
@@ -738,6 +785,7 @@ RENDER: dict[str, Callable[[dict[str, Any]], str]] = {
     "style_speed": _style_speed,
     "habits_found": _habits_found,
     "report_speed": _report_speed,
+    "exposure": _exposure,
     "category_boards": _category_boards,
     "category_speed": _category_speed,
 }

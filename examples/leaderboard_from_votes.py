@@ -1,4 +1,4 @@
-"""From pairwise votes to a board people can publish: which votes count, Elo with intervals and tiers, judges, updates.
+"""From pairwise votes to a board people can publish: which votes count, Elo, tiers, judges, updates, and the page.
 
 Runs on the bundled sample: python examples/leaderboard_from_votes.py
 Or on your own votes, in LMArena's columns: python examples/leaderboard_from_votes.py arena.csv gpt-4-0314
@@ -7,9 +7,13 @@ Or on your own votes, in LMArena's columns: python examples/leaderboard_from_vot
 from __future__ import annotations
 
 import sys
+from pathlib import Path
+from tempfile import gettempdir
 
 import concordant as cc
 from concordant.data.sample import path
+from concordant.report.content import build_report
+from concordant.report.page import render
 
 
 def main() -> None:
@@ -46,6 +50,12 @@ def main() -> None:
     arena = cc.Leaderboard(cc.BradleyTerry(), votes.select_rows(range(1000)))
     arena.update(votes.select_rows(range(1000, votes.n_rows)))
     print(f"\nafter the update: {', '.join(arena.board().ranking()[:3])} lead, from {arena.n_votes:,.0f} votes")
+
+    # The page: as `concordant report arena.csv --anchor MODEL -o arena.html`.
+    report = build_report(votes, title="The board", rescale=lambda b: b.scaled("elo", anchor=anchor).with_tiers())
+    page = Path(gettempdir(), "arena.html")
+    page.write_text(render(report), encoding="utf-8")
+    print(f"\n{report.summary[1]}\nwrote {page}")
 
 
 if __name__ == "__main__":

@@ -179,6 +179,14 @@ def test_covariates_of_an_arena_are_controlled_where_they_are_read(invoke: Invok
     assert json.loads(done.stdout)["results"]["consensus"] == 'bradley-terry(covariates=["len"])'
 
 
+def test_habits_are_shown_where_families_are_named_and_long_mappings_are_cut(invoke: Invoke, arena: Path) -> None:
+    families = json.dumps({name: f"the family of {name}" for name in "pqr"})
+    target = arena.with_name("r.html")
+    done = invoke("report", arena, "-o", target, "--json", "-m", f"bradley-terry(families={families}),copeland")
+    labels = [m["method"] for m in json.loads(done.stdout)["results"]["methods"]]
+    assert labels == ["bradley-terry(families={…})", "copeland"]
+
+
 def test_an_anchor_alone_asks_for_elo_and_log_odds_need_none(invoke: Invoke, arena: Path) -> None:
     target = arena.with_name("r.html")
     invoke("report", arena, "-o", target, "-q", "--anchor", "q", "--anchor-at", "1200")

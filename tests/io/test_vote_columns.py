@@ -24,6 +24,7 @@ from concordant.errors import (
 from concordant.execution.local import telling
 from concordant.io._row_sources import RowSource
 from concordant.io._times import parse_times
+from concordant.io.tabular import dates_and_categories
 
 # The first columns of LMArena's data, with conversations as JSON text.
 CONVERSATION = json.dumps([{"role": "user", "content": 'say "hi",\nthen left'}])
@@ -519,3 +520,13 @@ def test_a_field_that_no_vote_has_names_those_that_are_there(tmp_path: Path) -> 
         ):
             with pytest.raises(ColumnError, match=said):
                 cc.read_comparisons(file, covariates=[made])
+
+
+def test_dates_and_categories_are_found_in_all_files_and_durations_are_none(tmp_path: Path) -> None:
+    head = "model_a,model_b,winner"
+    for name, more in (("one.csv", ",tstamp,language"), ("two.csv", ",tstamp,time,topic"), ("three.csv", ",time")):
+        (tmp_path / name).write_text(f"{head}{more}\n")
+    paths = [tmp_path / name for name in ("one.csv", "two.csv", "three.csv")]
+    assert dates_and_categories(paths[0]) == {"time": "tstamp", "category": "language"}
+    assert dates_and_categories(paths[:2]) == {"time": "tstamp"}
+    assert dates_and_categories(paths[2]) == {}

@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 from itertools import pairwise
 
+import numpy as np
+
 import concordant as cc
 
 IDS = [
@@ -44,4 +46,28 @@ def votes() -> tuple[cc.Preferences, cc.Labels]:
     return (
         cc.Preferences(*(list(column) for column in zip(*rows, strict=True))),
         cc.Labels(*(list(column) for column in zip(*labels, strict=True))),
+    )
+
+
+def arena() -> cc.Comparisons:
+    """Return votes with times, categories and covariates, in which all names are hostile."""
+    rng = np.random.default_rng(8)
+    n, names = 1500, np.array(IDS, dtype=object)
+    strength = np.linspace(1, -1, len(names))
+    left = rng.integers(0, len(names), n)
+    right = (left + rng.integers(1, len(names), n)) % len(names)
+    length = rng.normal(size=n) * 100
+    chance = 1 / (1 + np.exp(strength[right] - strength[left] - length / 200))
+    won, tied = rng.random(n) < chance, rng.random(n) < 0.2
+    return cc.Comparisons(
+        "arena",
+        names[rng.integers(0, len(names), n)].tolist(),
+        names[left].tolist(),
+        names[right].tolist(),
+        (won & ~tied).astype(float),
+        (~won & ~tied).astype(float),
+        tied.astype(float),
+        time=1.7e9 + 3600.0 * np.arange(n),
+        category=names[rng.integers(0, 4, n)].tolist(),
+        covariates={IDS[0]: length},
     )

@@ -89,6 +89,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     made = {
         "runs": build_report(cc.read_runs(path("runs")), cc.read_labels(path("qrels.txt")), title="Six systems"),
         "votes": build_report(cc.read_comparisons(path("votes.csv")), title="Twelve models"),
+        "arena": build_report(hostile.arena(), title="An arena"),
         "crowd": build_report(cc.from_lists(crowd)),
         "hostile": build_report(wicked, labels, title=hostile.IDS[0], sources=hostile.IDS),
         "named": build_report(wicked, labels, names=hostile.NAMES),
@@ -100,7 +101,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return out
 
 
-NAMES = ["runs", "votes", "crowd", "hostile", "named"]
+NAMES = ["runs", "votes", "arena", "crowd", "hostile", "named"]
 
 
 def look(page: browser.Page, file: Path, width: int, dark: bool) -> None:

@@ -86,8 +86,10 @@ def wicked() -> Report:
     return build_report(votes, labels, title=hostile.IDS[0], sources=hostile.IDS)
 
 
-@pytest.fixture(scope="module", params=["searched", "judged", "wicked", "ballots", "crowd"])
+@pytest.fixture(scope="module", params=["searched", "judged", "arena", "wicked", "ballots", "crowd"])
 def page(request: pytest.FixtureRequest) -> str:
+    if request.param == "arena":
+        return render(build_report(hostile.arena()))
     if request.param == "ballots":
         return render(build_report(cc.read_preflib(path("ballots.soi"))))
     if request.param == "crowd":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
     from concordant.report.content import Report
 
 __all__ = ["command"]
+
+# Labels of methods that are longer are cut.
+_LABEL = 80
 
 
 @bundled("memory")
@@ -94,7 +98,7 @@ def command(
 
         output = session.destination(output, "--output")
         _check(output)
-        chosen = None if specs is None else [(spec.text, _create(spec)) for spec in specs]
+        chosen = None if specs is None else list(zip(_labels(specs), map(_create, specs), strict=True))
         if demo:
             from concordant.data.sample import path
 
@@ -220,6 +224,13 @@ def _called(inputs: list[str]) -> str:
     if folder and all(path.absolute().parent == paths[0].absolute().parent for path in paths):
         return f"{folder} ({len(paths)} files)"
     return first_of([path.name for path in paths])
+
+
+def _labels(specs: list[Any]) -> list[str]:
+    """Return what methods are called on the page: as they were written, without long mappings in braces."""
+    texts = [spec.text for spec in specs]
+    short = [re.sub(r"\{[^{}]*\}", "{…}", text) if len(text) > _LABEL else text for text in texts]
+    return short if len(set(short)) == len(short) else texts
 
 
 def _create(spec: Any) -> Any:
