@@ -239,8 +239,8 @@ def _style_coverage(r: dict[str, Any]) -> str:
         "`BradleyTerry(covariates='all', side_effect=True)` that hold the truth: without experts from the observed "
         f"information, with {r['experts']} experts from the clustered sandwich. In the last row a fifth of "
         f"{r['judges']} judges favour a family by 1.0, what judges add to each β has standard deviation 0.3, and the "
-        "model looks for both (`families=`, `varying=`). Habits of so few votes are known only roughly, and log ν comes "
-        "out 0.02 too small."
+        "model looks for both (`families=`, `varying=`). Habits of so few votes are known only roughly, and log ν "
+        "comes out 0.02 too small."
     )
     return note + "\n\n" + table(["intervals", *names], [[k, *(f"{v[n]:.1%}" for n in names)] for k, v in r["rows"]])
 
