@@ -211,6 +211,14 @@ def test_many_votes_start_from_some_and_are_added_up_in_parts(prior: float, monk
     # The number of threads does not change a bit.
     with cc.threads(1):
         np.testing.assert_array_equal(model.fit_predict(given).score, got.score)
+    # What some votes tell apart is told apart; what they do not is looked at in all.
+    seldom = np.where(np.arange(given.n_rows) % 4 == 0, 0.0, given.covariates[:, 0])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        cc.BradleyTerry(covariates="all", prior=prior, uncertainty="none").fit(with_covariates(given, x=seldom))
+    doubled = with_covariates(given, x=given.covariates[:, 0], y=2 * given.covariates[:, 0])
+    with pytest.raises(DataError, match="depend on each other"):
+        cc.BradleyTerry(covariates="all", prior=prior).fit(doubled)
     # A start that is far away is none: these few votes are separated, all of them are not.
     monkeypatch.setattr(_bradley_terry_fit, "_SAMPLED", 150)
     np.testing.assert_allclose(model.fit_predict(given).score, want.score, atol=1e-9)

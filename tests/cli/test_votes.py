@@ -292,3 +292,15 @@ def test_habits_are_in_the_table_of_judges(invoke: Invoke, tmp_path: Path) -> No
         for name, found in (("favour", best), ("length_habit", length)):
             columns = [row[name], *(row[f"{name}_{end}"] for end in ("lower", "upper", "z"))]
             assert columns == pytest.approx([found[key] for key in ("estimate", "lower", "upper", "z")])
+
+
+def test_fit_reads_the_columns_that_the_method_needs(invoke: Invoke, tmp_path: Path) -> None:
+    votes, model = arena(tmp_path / "votes.csv", range(600)), tmp_path / "model"
+    asked = ["-p", "covariates=length", "-p", "half_life=30d"]
+    invoke("fit", votes, "--method", "bradley-terry", *asked, "-o", model)
+    want = cc.BradleyTerry(covariates=["length"], half_life="30d")
+    want.fit(cc.read_comparisons(votes, covariates=["length"], time="tstamp"))
+    found = cc.load(model)
+    assert isinstance(found, cc.BradleyTerry)
+    assert found.covariate_effects_ == pytest.approx(want.covariate_effects_)
+    assert set(board(invoke("aggregate", votes, "--model", model, "--json"))) == {f"m{i}" for i in range(8)}

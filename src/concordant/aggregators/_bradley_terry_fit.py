@@ -55,6 +55,7 @@ __all__ = [
     "information_at_start",
     "learned_parameters",
     "profile",
+    "sample_of",
     "solve",
     "solve_jointly",
     "solve_linear",
@@ -510,16 +511,23 @@ def solve_jointly(
     return Solution(s, learned, *end[1:], (information + information.T) / 2, response)
 
 
+def sample_of(votes: VoteRows) -> VoteRows | None:
+    """Return every 16th row where there are very many of one instance, else None."""
+    if len(votes.left) < _MANY_ROWS or len(votes.offsets) != 2:
+        return None
+    names = ("left", "right", "n_left", "n_right", "n_ties", "x", "offset", "pair")
+    some: dict[str, Any] = {name: np.ascontiguousarray(getattr(votes, name)[::_SAMPLED]) for name in names}
+    return votes._replace(**some, starts=np.array([0, len(some["left"])]))
+
+
 def _start_from_sample(votes: VoteRows, start: Floats, shared: Shared, learned: Ints) -> Floats:
     """Return scores and shared parameters to start from: about those of some of the votes, where there are very many.
 
     The answer does not depend on it, for the likelihood is concave; it saves half of the passes over all votes.
     """
-    if len(votes.left) < _MANY_ROWS or len(votes.offsets) != 2:
+    sample = sample_of(votes)
+    if sample is None:
         return start
-    names = ("left", "right", "n_left", "n_right", "n_ties", "x", "offset", "pair")
-    some: dict[str, Any] = {name: np.ascontiguousarray(getattr(votes, name)[::_SAMPLED]) for name in names}
-    sample = votes._replace(**some, starts=np.array([0, len(some["left"])]))
     which: dict[str, Any] = {"tie": 0 in learned, "side": 1 in learned, "covariates": bool((learned > 1).any())}
     found = solve_jointly(sample, np.array([0.1]), shared, **which, tol=1e-3, max_iter=_SAMPLE_STEPS)
     values = found.shared.values[learned]

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "COVARIATES",
+    "all_identified",
     "check_identified",
     "check_separation",
     "check_sides",
@@ -250,6 +251,12 @@ def check_identified(information: Floats, alone: Floats, names: Sequence[str], *
     if not shrinks:
         raise NoFiniteEstimateError(f"no estimate of {what}. Leave it out, or give it as a feature of the items.")
     warn(f"{what}: only the prior tells them apart. Leave it out.", IdentifiabilityWarning)
+
+
+def all_identified(information: Floats, alone: Floats) -> bool:
+    """Return whether `check_identified` has nothing to say."""
+    unit = np.diag(alone)
+    return not _dependent(alone, unit) and not _dependent(information, unit)
 
 
 def _dependent(information: Floats, unit: Floats) -> list[int]:

@@ -855,15 +855,18 @@ class BradleyTerry(ExplainedLikelihood):
 
     def _check_covariates(self, outcomes: VoteOutcomes, start: Shared) -> None:
         """Raise for covariates whose coefficients cannot be estimated; warn of those that only the prior tells."""
-        from concordant.aggregators._bradley_terry_fit import information_at_start
+        from concordant.aggregators._bradley_terry_fit import information_at_start, sample_of
 
         names = list(self._style)
         style.check_sides(outcomes, names, self._warn)
         if outcomes.pairs.outcomes.any():
             learned = np.flatnonzero([False, self.side_effect, *[True] * len(names)])
-            found = information_at_start(outcomes.statistics, start, learned)
-            asked = ["side_effect"] * self.side_effect + names
-            style.check_identified(*found, asked, shrinks=self._shrinks, warn=self._warn)
+            sample = sample_of(outcomes.statistics)
+            # All votes hold at least the information of some: what these tell apart needs no other look.
+            if sample is None or not style.all_identified(*information_at_start(sample, start, learned)):
+                found = information_at_start(outcomes.statistics, start, learned)
+                asked = ["side_effect"] * self.side_effect + names
+                style.check_identified(*found, asked, shrinks=self._shrinks, warn=self._warn)
             style.check_separation(outcomes, names)
 
     def _fit_habits(self, outcomes: VoteOutcomes, start: Shared, learned: Ints) -> Shared:

@@ -148,7 +148,7 @@ def command(
                 _check_blocks(chosen, plain, "--engine" if remote else "--memory")
                 found = reading.read_or_scan(session, inputs, always_scan=remote)
             else:
-                found = reading.read(session, inputs)
+                found = reading.read(session, inputs, **reading.needed_by([chosen]))
             if isinstance(found, Source):
                 check_features(found, features, chosen)
                 data = _data(session, chosen, found, labels, fold)
