@@ -375,7 +375,7 @@ def _extra_shared(a: Any, b: Any) -> list[str]:
 def _shared_places(b: Any, names: list[str]) -> tuple[Ints, Floats]:
     """Return where shared parameters are in the covariance, counted from its end, and their values in its units."""
     effects = vars(b).get("covariate_effects_", {})
-    values = [b.side_] * bool(getattr(b, "side_effect", False))
+    values = [b.side_] if getattr(b, "side_effect", False) else []
     known = ["side"] * len(values) + list(effects)
     values += [v * unit for v, unit in zip(effects.values(), vars(b).get("covariate_units_", ()), strict=True)]
     # A covariate may be called "side": the side effect comes first.
