@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from typing import Any
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -402,3 +403,43 @@ def test_instances_may_be_named_by_anything_that_is_gone_through_once() -> None:
     lists = {name: cc.aggregate(runs, name) for name in ("rrf", "borda")}
     found = cc.compare(lists, labels, "map", tests=["t"], instances=iter(some))
     assert [len(e) for e in found.evaluations.values()] == [3, 3]
+
+
+def cells_of(page: str) -> list[list[str]]:
+    """Return the cells of an HTML table, unescaped, row by row."""
+    table = ElementTree.fromstring(f"<div>{page}</div>").find("table")
+    assert table is not None
+    return [["".join(cell.itertext()) for cell in row] for row in table.iter("tr")]
+
+
+def test_the_views_of_a_notebook_hold_what_is_printed() -> None:
+    rows = [(q, e, i, s) for q in "pqr" for e, i, s in (("<x>", "a&b", 2.0), ("<x>", "c", 1.0), ("y", "c", 3.0))]
+    runs = cc.Preferences(*map(list, zip(*rows, strict=True)), kind="score")
+    labels = cc.Labels(list("pqr"), ["a&b", "c", "c"], [1, 1, 2])
+    fused = cc.aggregate(runs, "comb-sum")
+    each = cc.evaluate(runs, labels, ["map", "p@1"])
+    assert cells_of(each._repr_html_()) == [line.split() for line in str(each).splitlines()[:3]]
+    assert "<p>3 instances; convention trec" in each._repr_html_()
+    one = cc.evaluate(fused, labels, "map")
+    assert cells_of(one._repr_html_()) == [line.split() for line in str(one).splitlines()[:2]]
+    for all_pairs in (False, True):
+        found = compare({"fused": fused, "runs": runs}, labels, "map,p@1", all_pairs=all_pairs, n_resamples=50)
+        text = str(found).splitlines()
+        want = [line.rsplit(maxsplit=2) for line in text[:4]]
+        assert cells_of(found._repr_html_()) == want
+        below = ElementTree.fromstring(f"<div>{found._repr_html_()}</div>").findall("p")
+        assert [p.text for p in below] == text[4:]
+
+
+def test_containers_show_their_first_rows() -> None:
+    runs = cc.from_lists({"<x>": [f"d{n}" for n in range(12)], "y": ["d1"]}, weights={"y": 0.5})
+    table = cells_of(runs._repr_html_())
+    frame = runs.to_frame()
+    assert table[0] == frame.columns
+    assert [row[:3] for row in table[1:]] == [list(row[:3]) for row in frame.head(10).rows()]
+    assert "to_frame() has all" in runs._repr_html_()
+    votes = cc.Comparisons(["q"], ["e"], ["a"], ["b"], [1], [0], [2])
+    assert cells_of(votes._repr_html_())[1] == ["q", "e", "a", "b", "1", "0", "2"]
+    assert "to_frame() has all" not in votes._repr_html_()
+    labels = cc.Labels(["q", "q"], ["a", "b"], [1, 0])[:0]
+    assert len(cells_of(labels._repr_html_())) == 1

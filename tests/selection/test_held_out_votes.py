@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 
 import numpy as np
 import pytest
@@ -187,4 +188,11 @@ def test_models_are_compared_on_the_same_votes_only() -> None:
         cc.compare({"one": one, "other": cc.cross_validate("elo", votes, random_state=5)})
     with pytest.raises(DataError, match="other votes"):
         cc.compare({"one": one, "other": cc.cross_validate("elo", votes.select_rows(range(100)))})
-    assert "paired vote by vote" in repr(cc.compare({"elo": one, "bt": cc.cross_validate("bradley-terry", votes)}))
+    found = cc.compare({"elo": one, "bt": cc.cross_validate("bradley-terry", votes)})
+    assert "paired vote by vote" in repr(found)
+    # The views of notebooks hold the same numbers.
+    for shown in (one, found):
+        numbers = [word for word in repr(shown).split() if re.fullmatch(r"[+-]?\d\.\d{4}", word)]
+        page = shown._repr_html_()
+        assert len(numbers) >= 4
+        assert all(f"<td>{number}</td>" in page for number in numbers)

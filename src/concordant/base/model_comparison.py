@@ -112,10 +112,8 @@ class ModelComparison:
         return "\n".join([line.rstrip() for line in out] + [_told(test) for test in self.tests])
 
     def _repr_html_(self) -> str:
-        from html import escape
-
-        table = html_table(["model", *_HEAD], [(line.model, *_cells(line)) for line in self.models])
-        return table + "".join(f"<p>{escape(_told(test))}</p>" for test in self.tests)
+        rows = [(line.model, *_cells(line)) for line in self.models]
+        return html_table(["model", *_HEAD], rows, below=map(_told, self.tests))
 
 
 _HEAD = ("log-likelihood", "df", "AIC", "BIC", "ΔAIC", "weight")

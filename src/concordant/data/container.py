@@ -33,6 +33,10 @@ __all__ = [
 ]
 
 
+# How many rows the printed forms for notebooks show.
+_SHOWN = 10
+
+
 class Container:
     """A frozen sequence of instances; subclasses add columns over its slots."""
 
@@ -89,6 +93,19 @@ class Container:
     def to_frame(self) -> pl.DataFrame:
         """Return the rows as a Polars frame."""
         raise TypeError(f"{type(self).__name__} has no frame")
+
+    def _repr_html_(self) -> str:
+        # The rows of one instance, so that nothing large is made of ids.
+        frame = (self[:1] if len(self) > 1 else self).to_frame()
+        rows = [[_shown(value) for value in row] for row in frame.head(_SHOWN).rows()]
+        rest = len(self) > 1 or len(frame) > len(rows)
+        below = ["the first rows; to_frame() has all"] if rest else []
+        return html_table(frame.columns, rows, caption=repr(self).partition("\n")[0], below=below)
+
+
+def _shown(value: object) -> str:
+    """Return a cell of a table for notebooks."""
+    return "" if value is None else f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
 class ExpertContainer(Container):
@@ -221,8 +238,16 @@ def counted(n: int, word: str) -> str:
     return f"{n:,} {word}" + ("" if n == 1 else "s")
 
 
-def html_table(head: Sequence[str], rows: Iterable[Sequence[object]], more: int = 0, caption: str = "") -> str:
-    """Return an HTML table for notebooks; ids are escaped, and `more` says how many rows have no room.
+def html_table(
+    head: Sequence[str],
+    rows: Iterable[Sequence[object]],
+    more: int = 0,
+    caption: str = "",
+    below: Iterable[str] = (),
+) -> str:
+    """Return an HTML table for notebooks, with lines of text below; everything is escaped.
+
+    `more` says how many rows have no room.
 
     >>> html_table(["id"], [["<b>"]], 2)
     '<table><tr><th>id</th></tr><tr><td>&lt;b&gt;</td></tr></table><p>… 2 more</p>'
@@ -234,4 +259,5 @@ def html_table(head: Sequence[str], rows: Iterable[Sequence[object]], more: int 
 
     body = "".join(line(row, "td") for row in rows)
     title = f"<caption>{escape(caption)}</caption>" if caption else ""
-    return f"<table>{title}{line(head, 'th')}{body}</table>" + (f"<p>… {more:,} more</p>" if more > 0 else "")
+    lines = [*([f"… {more:,} more"] if more > 0 else []), *below]
+    return f"<table>{title}{line(head, 'th')}{body}</table>" + "".join(f"<p>{escape(text)}</p>" for text in lines)

@@ -207,12 +207,9 @@ class Summary:
         return "\n".join([*out, "", *self._footer()])
 
     def _repr_html_(self) -> str:
-        from html import escape
-
         head = ["instance", "kind", "term", *_HEAD, f"{self.level:.0%} interval"]
         body = [(row.instance or "", row.kind, row.term, *_cells(row)) for row in self.rows[:_SHOWN]]
-        table = html_table(head, body, len(self.rows) - len(body), f"{self.model}: {self.data}")
-        return table + "".join(f"<p>{escape(line)}</p>" for line in self._footer())
+        return html_table(head, body, len(self.rows) - len(body), f"{self.model}: {self.data}", self._footer())
 
     def _footer(self) -> list[str]:
         """Return the lines below the table."""

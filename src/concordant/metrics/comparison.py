@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, cast, overload
 import numpy as np
 
 from concordant.arrays import Floats
+from concordant.data.container import html_table
 from concordant.data.labels import Labels
 from concordant.data.preferences import Preferences
 from concordant.errors import DataError, ParameterError, listing, visible
@@ -183,12 +184,7 @@ class Comparison:
         details : bool
             Also list every difference to the baseline with its interval and p-values.
         """
-        rows = [["method", *self.metrics]]
-        marks = self._marks("*", "†", "‡", "^{}")
-        for m in range(len(self.methods)):
-            cells = [self._cell(m, q, digits, percent, " ±") + marks[m][q] for q in range(len(self.metrics))]
-            rows.append([self._name(m), *cells])
-        lines = _aligned(rows)
+        lines = _aligned([["method", *self.metrics], *self._rows(digits, percent)])
         lines += self._legend("* best", "†", "‡", percent)
         if details and self.adjusted:
             lines += ["", *self._details(digits, percent)]
@@ -234,6 +230,18 @@ class Comparison:
 
     def __repr__(self) -> str:
         return self.to_text()
+
+    def _repr_html_(self) -> str:
+        below = self._legend("* best", "†", "‡", percent=False)
+        return html_table(["method", *self.metrics], self._rows(4, percent=False), below=below)
+
+    def _rows(self, digits: int, percent: bool) -> list[list[str]]:
+        """Return the rows of a plain table: the name of each method, and its means with their marks."""
+        marks = self._marks("*", "†", "‡", "^{}")
+        return [
+            [self._name(m), *(self._cell(m, q, digits, percent, " ±") + marks[m][q] for q in range(len(self.metrics)))]
+            for m in range(len(self.methods))
+        ]
 
     def _name(self, m: int) -> str:
         """Return what the row of a method is called: its name, after its letter where all pairs are tested."""

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from concordant.arrays import Codes, Floats, Ints
 from concordant.data.consensus import Consensus
-from concordant.data.container import counted
+from concordant.data.container import counted, html_table
 from concordant.data.index import Slots, Texts, as_ids, freeze
 from concordant.data.labels import Labels
 from concordant.data.preferences import Preferences
@@ -191,6 +191,10 @@ class Evaluation:
     def __repr__(self) -> str:
         return self.to_text()
 
+    def _repr_html_(self) -> str:
+        rows = [(name, f"{value:.4f}") for name, value in self.mean.items()]
+        return html_table(["metric", "mean"], rows, below=[self.legend, *(f"note: {note}" for note in self.notes)])
+
 
 def fold_means(values: Floats, folds: Codes | None) -> Floats:
     """Return the mean of the values of each fold; one mean where there are no folds.
@@ -220,14 +224,23 @@ class Evaluations(dict[str, Evaluation]):
         rows += [[name, *(f"{scale * e.mean[m]:.{digits}f}" for m in names)] for name, e in self.items()]
         width = [max(len(row[c]) for row in rows) for c in range(len(names) + 1)]
         lines = ["  ".join([row[0].ljust(width[0]), *map(str.rjust, row[1:], width[1:])]) for row in rows]
-        lines.append(f"{'percent; ' if percent else ''}{next(iter(self.values())).legend}")
+        legend, *notes = self._below()
+        return "\n".join([*lines, f"{'percent; ' if percent else ''}{legend}", *notes])
+
+    def _below(self) -> list[str]:
+        """Return the lines below the table: the convention, and the notes."""
         notes = dict.fromkeys(f"note: {name}: {note}" for name, e in self.items() for note in e.notes)
-        return "\n".join([*lines, *notes])
+        return [next(iter(self.values())).legend, *notes]
 
     def __repr__(self) -> str:
         return self.to_text()
 
     __str__ = __repr__
+
+    def _repr_html_(self) -> str:
+        names = next(iter(self.values())).metrics if self else ()
+        rows = [(name, *(f"{e.mean[m]:.4f}" for m in names)) for name, e in self.items()]
+        return html_table(["run", *names], rows, below=self._below() if self else ["no evaluation"])
 
 
 Evaluable = Consensus | Preferences | Blocks | Evaluation

@@ -15,6 +15,7 @@ import numpy as np
 
 from concordant.arrays import Floats, Ints
 from concordant.data.comparisons import Comparisons
+from concordant.data.container import html_table
 from concordant.errors import DataError, KindError, ParameterError, listing
 
 if TYPE_CHECKING:
@@ -177,11 +178,18 @@ class VoteEvaluation:
         width = max(len(m) for m in self.metrics)
         lines = [f"{'metric':{width}}    mean  standard error"]
         lines += [f"{m:{width}}  {found.value:.4f}  {found.stderr:.4f}" for m, found in self._means.items()]
+        return "\n".join([*lines, self._legend()])
+
+    def _repr_html_(self) -> str:
+        rows = [(m, f"{found.value:.4f}", f"{found.stderr:.4f}") for m, found in self._means.items()]
+        return html_table(["metric", "mean", "standard error"], rows, below=[self._legend()])
+
+    def _legend(self) -> str:
         n = float(self.votes.outcomes[self.tested].sum())
         by = "rows" if self.votes.expert is None else "experts"
         folds = len(np.unique(self.fold[self.tested]))
         where = f" in {folds} folds" if folds > 1 else ""
-        return "\n".join([*lines, f"{n:,.10g} votes predicted{where}; standard errors clustered by {by}"])
+        return f"{n:,.10g} votes predicted{where}; standard errors clustered by {by}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -239,8 +247,26 @@ class VoteComparison:
                 if row["difference"] is not None:
                     line += f"  {row['difference']:+10.4f}  {row['difference_stderr']:14.4f}  {row['p_value']:.3g}"
                 lines.append(line)
+        return "\n".join([*lines, self._legend()])
+
+    def _repr_html_(self) -> str:
+        columns = ("metric", "method", "mean", "difference", "difference_stderr", "p_value")
+        shown = self.to_frame().select(columns).rows()
+        order = {metric: n for n, metric in enumerate(self.evaluations[self.baseline].metrics)}
+        rows = [
+            (metric, method, *("" if x is None else format(x, form) for x, form in zip(numbers, _FORMS, strict=True)))
+            for metric, method, *numbers in sorted(shown, key=lambda row: order[row[0]])
+        ]
+        head = ["metric", "method", "mean", "difference", "standard error", "p"]
+        return html_table(head, rows, below=[self._legend()])
+
+    def _legend(self) -> str:
         best = "smaller losses and larger accuracies are better"
-        return "\n".join([*lines, f"differences to {self.baseline}, paired vote by vote; {best}"])
+        return f"differences to {self.baseline}, paired vote by vote; {best}"
+
+
+# How a mean, a difference, its standard error and its p-value are written.
+_FORMS = (".4f", "+.4f", ".4f", ".3g")
 
 
 def compare_votes(evaluations: Mapping[str, Any], baseline: str | None = None) -> VoteComparison:
