@@ -95,7 +95,9 @@ class BoostedTrees(FeatureMethod):
     one at which the metric `select` is best on instances that are held out: those of `validation=`, on which the models
     are judged together; or else of each model another part of the training instances, a fifth by default, so that
     every instance is judged by models that have not seen it. It stops when `patience` trees have brought nothing. The
-    score is the mean over the models.
+    score is the mean over the models of the sum of their trees.
+
+    score(i) = mean over the models of Σ_t f_t(x_i), f_t(x_i) what tree t gives to the columns x_i of item i.
 
     Estimand: scores under which NDCG is greatest on instances like those of training. LambdaMART follows gradients
     without an objective, so this is its aim and no likelihood.
