@@ -55,6 +55,7 @@ _WHERE = {
     "inference.experts": ("describe_experts",),
     "inference.quasi_variances": ("QuasiVariances", "quasi_variances"),
     "base.saving": ("load",),
+    "aggregators.category_boards": ("CategoryBoards", "category_boards"),
     "aggregators.leaderboard": ("Leaderboard",),
     "learning.streaming": ("aggregate_blocks",),
     "learning.checkpoints": ("checkpoint",),

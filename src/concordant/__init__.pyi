@@ -11,6 +11,8 @@ from concordant import selection as selection
 from concordant._version import __version__ as __version__
 from concordant.aggregators.boosted_trees import BoostedTrees as BoostedTrees
 from concordant.aggregators.bradley_terry import BradleyTerry as BradleyTerry
+from concordant.aggregators.category_boards import CategoryBoards as CategoryBoards
+from concordant.aggregators.category_boards import category_boards as category_boards
 from concordant.aggregators.condorcet import Baldwin as Baldwin
 from concordant.aggregators.condorcet import Minimax as Minimax
 from concordant.aggregators.condorcet import Nanson as Nanson

@@ -187,6 +187,64 @@ def test_votes_with_equal_covariates_collapse() -> None:
     assert whole.coefficient_table_["stderr"].to_list() == pytest.approx(again.coefficient_table_["stderr"].to_list())
 
 
+@pytest.mark.parametrize("prior", [0.0, 0.1])
+def test_many_votes_start_from_some_and_are_added_up_in_parts(prior: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    from concordant.aggregators import _bradley_terry_fit, _bradley_terry_style
+
+    given = votes(900, experts=20)
+    model = cc.BradleyTerry(covariates=NAMES, side_effect=True, prior=prior)
+    want, table = model.fit_predict(given), model.coefficient_table_
+    steps = model.fit_info_.n_iter
+    for module, name, value in (
+        (_bradley_terry_fit, "_MANY_ROWS", 500),
+        (_bradley_terry_fit, "_SAMPLED", 4),
+        (_bradley_terry_fit, "_PART_ROWS", 100),
+        (_bradley_terry_style, "_PART", 7),
+    ):
+        monkeypatch.setattr(module, name, value)
+    got = model.fit_predict(given)
+    assert model.fit_info_.n_iter < steps
+    np.testing.assert_allclose(got.score, want.score, atol=1e-9)
+    np.testing.assert_allclose(got.stderr, want.stderr, rtol=1e-7)
+    for name in ("estimate", "stderr"):
+        assert model.coefficient_table_[name].to_list() == pytest.approx(table[name].to_list(), rel=1e-7)
+    # The number of threads does not change a bit.
+    with cc.threads(1):
+        np.testing.assert_array_equal(model.fit_predict(given).score, got.score)
+    # A start that is far away is none: these few votes are separated, all of them are not.
+    monkeypatch.setattr(_bradley_terry_fit, "_SAMPLED", 150)
+    np.testing.assert_allclose(model.fit_predict(given).score, want.score, atol=1e-9)
+    # A column that never changes its sign is seen beyond the first rows, and so is one that tells the winner.
+    x = np.abs(given.covariates[:, 0]) + 0.1
+    x[-1] *= -1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        cc.BradleyTerry(covariates="all", uncertainty="none").fit(with_covariates(given, x=x))
+    decided = votes(300, ties=0.0)
+    sign = decided.n_left - decided.n_right
+    sign[-1] *= -1
+    cc.BradleyTerry(covariates="all", uncertainty="none").fit(with_covariates(decided, rating=sign))
+
+
+def test_the_pair_of_a_row_is_found_by_table_and_by_search() -> None:
+    from concordant.kernels.bradley_terry_votes import _pair_of_rows
+    from concordant.kernels.pair_counts import from_rows
+
+    rng = np.random.default_rng(2)
+    left = rng.integers(0, 30, 40).astype(np.int32)
+    right = ((left + rng.integers(1, 30, 40)) % 30).astype(np.int32)
+    counts = np.ones((3, 40))
+    pairs = from_rows(left, right, *counts, np.array([0, 40]), np.array([0, 30]))
+    searched = _pair_of_rows(left, right, pairs)
+    many = _pair_of_rows(np.tile(left, 10), np.tile(right, 10), pairs)
+    np.testing.assert_array_equal(np.tile(searched, 10), many)
+    np.testing.assert_array_equal(pairs.left[searched], np.minimum(left, right))
+    np.testing.assert_array_equal(pairs.right[searched], np.maximum(left, right))
+    for times in (1, 1000):
+        strange = np.array([0], np.int32).repeat(times), np.array([0], np.int32).repeat(times)
+        assert (_pair_of_rows(*strange, pairs) == -1).all()
+
+
 def test_units_and_order_of_sides_do_not_matter() -> None:
     given = votes()
     plain = cc.BradleyTerry(covariates=NAMES).fit(given)
@@ -588,5 +646,10 @@ def test_a_saved_model_with_judges_and_covariates(tmp_path: Path) -> None:
     model = cc.BradleyTerry(reliability=True, covariates=NAMES).fit(given)
     model.save(tmp_path / "model")
     np.testing.assert_array_equal(cc.load(tmp_path / "model").predict(given).score, model.predict(given).score)
-    with pytest.raises(ParameterError, match="goes without ties='rao-kupper' and features"):
+    with pytest.raises(ParameterError, match="not go with ties='rao-kupper'"):
         cc.BradleyTerry(reliability=True, ties="rao-kupper").fit(given)
+    with pytest.raises(ParameterError, match=r"no bootstrap with reliability=True.*Use uncertainty='sandwich'"):
+        cc.BradleyTerry(reliability=True, uncertainty="bootstrap").fit(given)
+    described = cc.Features(["arena"] * M, [f"m{i}" for i in range(M)], np.arange(M)[:, None])
+    with pytest.raises(ParameterError, match="does not go with features"):
+        cc.BradleyTerry(reliability=True).fit(given, features=described)

@@ -63,6 +63,20 @@ def test_ranks_are_fused_as_defined(rows: Rows) -> None:
             assert_scores(cc.CombMNZRank(k=k).fit_predict(p), oracle.comb_mnz_rank(items, lists, rows.kind, k))
 
 
+@pytest.mark.parametrize("unit", [2.0**60, 2.0**300, 2.0**-300])
+def test_comb_mnz_of_far_ranks_in_any_unit_of_weights(unit: float) -> None:
+    rows = [("x", "a", 1e300), ("x", "b", 1.0), ("y", "a", 2.0), ("y", "c", 3e300), ("z", "b", 1e200)]
+    experts, items, ranks = zip(*rows, strict=True)
+
+    def ranked(scale: float) -> list[str]:
+        weight = {"x": scale, "y": 2 * scale, "z": 0.5 * scale}
+        p = cc.Preferences(["q"] * len(rows), experts, items, ranks, weight=weight)
+        return cc.CombMNZRank().fit_predict(p).ranking()
+
+    # 3 * 8e300 for a, 1.5 * 4.5e300 for b, and 0 for c.
+    assert ranked(unit) == ranked(1.0) == ["a", "b", "c"]
+
+
 @given(preference_rows())
 def test_places_are_counted_as_defined(rows: Rows) -> None:
     for p, items, lists in instances_of(rows):

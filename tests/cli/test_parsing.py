@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
@@ -48,6 +50,24 @@ def test_parameters_split_at_the_first_equals_sign_and_take_dashes() -> None:
         "x": "a=b",
     }
     assert parse_params(None) == {}
+
+
+def test_values_in_files(tmp_path: Path) -> None:
+    mapping, table = tmp_path / "families.json", tmp_path / "families.CSV"
+    mapping.write_text('{"gpt, the first": "openai", "llama": "meta"}')
+    table.write_text('\ufeffitem,family\r\n"gpt, the first",openai\r\nllama,meta\r\n', encoding="utf-8")
+    want = {"families": {"gpt, the first": "openai", "llama": "meta"}}
+    assert parse_params([f"families=@{mapping}"]) == parse_params([f"families=@{table}"]) == want
+    mapping.write_text('["length", "bold"]')
+    assert parse_params([f"covariates=@{mapping}"]) == {"covariates": ("length", "bold")}
+    mapping.write_text("{")
+    for text, said in (("i,f\na,b\na,c\n", "every item once"), ("i,f\na\n", "two columns")):
+        table.write_text(text)
+        with pytest.raises(typer.BadParameter, match=said):
+            parse_params([f"families=@{table}"])
+    for wrong in (mapping, tmp_path / "absent.json"):
+        with pytest.raises(typer.BadParameter, match=re.escape(f"@{wrong}: ")):
+            parse_params([f"families=@{wrong}"])
 
 
 @pytest.mark.parametrize("texts", [["k"], ["=3"], ["k=1", "k=2"]])

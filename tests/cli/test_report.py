@@ -144,3 +144,56 @@ def test_features_alone_are_nothing_that_experts_said(invoke: Invoke, tmp_path: 
     done = invoke("report", tmp_path / "f.txt", "--format", "letor", "-o", tmp_path / "r.html", code=1)
     assert "neither preferences nor comparisons" in done.output
     assert not (tmp_path / "r.html").exists()
+
+
+@pytest.fixture
+def arena(tmp_path: Path) -> Path:
+    rows = ["model_a,model_b,winner,judge,tstamp,language,len_a,len_b"]
+    for n in range(240):
+        a, b = "pqr"[n % 3], "pqr"[(n + 1 + n // 3 % 2) % 3]
+        won = "tie" if n % 7 == 0 else "model_a" if (n * 5 + 3) % 11 < 7 else "model_b"
+        rows.append(f"{a},{b},{won},u{n % 5},{1_717_200_000 + 7200 * n},en,{100 + n % 13},{100 + n % 17}")
+    path = tmp_path / "arena.csv"
+    path.write_text("\n".join(rows) + "\n")
+    return path
+
+
+def test_an_arena_file_becomes_an_arena_page(invoke: Invoke, arena: Path) -> None:
+    target = arena.with_name("r.html")
+    invoke("report", arena, "-o", target, "-q")
+    page = target.read_text(encoding="utf-8")
+    assert '<h2 id="time">Votes over time</h2>' in page
+    assert "the mean of these 3 items is at 1000" in page
+    assert "shown on the left" in page
+    assert 'class="id"><bdi class="short">len' not in page
+
+
+def test_covariates_of_an_arena_are_controlled_where_they_are_read(invoke: Invoke, arena: Path) -> None:
+    target = arena.with_name("r.html")
+    done = invoke("report", arena, "-o", target, "--json", "--read", "covariates=len")
+    labels = [m["method"] for m in json.loads(done.stdout)["results"]["methods"]]
+    assert labels[0] == "bradley-terry(covariates=all)"
+    assert "bradley-terry(covariates=[])" in labels
+    assert '<bdi class="short">len</bdi>' in target.read_text(encoding="utf-8")
+    done = invoke("report", arena, "-o", target, "--json", "-m", 'bradley-terry(covariates=["len"])')
+    assert json.loads(done.stdout)["results"]["consensus"] == 'bradley-terry(covariates=["len"])'
+
+
+def test_an_anchor_alone_asks_for_elo_and_log_odds_need_none(invoke: Invoke, arena: Path) -> None:
+    target = arena.with_name("r.html")
+    invoke("report", arena, "-o", target, "-q", "--anchor", "q", "--anchor-at", "1200")
+    assert "item &#39;q&#39; is at 1200" in target.read_text(encoding="utf-8")
+    invoke("report", arena, "-o", target, "-q", "--scale", "log-odds")
+    page = target.read_text(encoding="utf-8")
+    assert "Elo scale" not in page
+    assert "score and its interval" in page
+    said = invoke("report", arena, "-o", target, "--anchor-at", "1200", code=2).output
+    assert "goes with --anchor" in " ".join(said.replace("│", " ").split())
+
+
+def test_dates_that_cannot_be_read_are_left_out_with_a_note(invoke: Invoke, arena: Path) -> None:
+    arena.write_text(arena.read_text().replace("17172", "week 17172", 1))
+    target = arena.with_name("r.html")
+    done = invoke("report", arena, "-o", target)
+    assert "votes are shown without time" in done.stderr
+    assert "Votes over time" not in target.read_text(encoding="utf-8")

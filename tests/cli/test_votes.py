@@ -224,3 +224,71 @@ def test_columns_that_a_board_keeps_are_read_again(invoke: Invoke, tmp_path: Pat
     assert votes.outcomes.sum() == whole.outcomes.sum()
     assert votes.select_category("German").outcomes.sum() == whole.select_category("German").outcomes.sum()
     assert votes.covariates.sum() == pytest.approx(whole.covariates.sum())
+
+
+def test_covariates_are_read_as_the_method_names_them(invoke: Invoke, tmp_path: Path) -> None:
+    votes = arena(tmp_path / "votes.csv", range(600))
+    found = [
+        board(invoke("aggregate", votes, "-p", f"covariates={names}", "--json"))
+        for names in ('["length"]', "length", " length ")
+    ]
+    assert_same(found[0], found[1])
+    assert_same(found[0], found[2])
+    refused = invoke("aggregate", votes, "-p", "covariates=all", code=1)
+    assert "--read covariates=length" in refused.stderr
+    assert_same(
+        found[0], board(invoke("aggregate", votes, "--read", "covariates=length", "-p", "covariates=all", "--json"))
+    )
+
+
+@pytest.mark.parametrize("reliability", [False, True])
+def test_effects_are_in_the_board_and_in_json(invoke: Invoke, tmp_path: Path, reliability: bool) -> None:
+    votes = arena(tmp_path / "votes.csv", range(600))
+    asked = [
+        "aggregate",
+        votes,
+        "-p",
+        "covariates=length",
+        "-p",
+        "side_effect=true",
+        "-p",
+        f"reliability={reliability}",
+    ]
+    model = cc.BradleyTerry(covariates=["length"], side_effect=True, reliability=reliability)
+    model.fit(cc.read_comparisons(votes, covariates=["length"]))
+    want = model.coefficient_table_.to_dicts()
+    assert [row["kind"] for row in want] == ["tie", "side", "covariate"]
+    given = json.loads(invoke(*asked, "--json").stdout)["coefficients"]
+    for row, known in zip(given, want, strict=True):
+        assert row["term"] == known["term"]
+        assert [row[k] for k in ("estimate", "stderr")] == pytest.approx([known[k] for k in ("estimate", "stderr")])
+    lines = invoke(*asked).stdout.splitlines()
+    assert [line.split()[:3] for line in lines[-2:]] == [
+        [row["kind"], row["term"], f"{row['estimate']:.3g}"] for row in want[1:]
+    ]
+    # A board that is updated has them too; one that is written leaves standard output alone.
+    updated = invoke(*asked, "--update", tmp_path / "state", "--json")
+    assert len(json.loads(updated.stdout)["coefficients"]) == 3
+    assert invoke(*asked, "-o", tmp_path / "board.csv").stdout == ""
+    assert "coefficients" not in json.loads(invoke("aggregate", votes, "--method", "copeland", "--json").stdout)
+
+
+def test_habits_are_in_the_table_of_judges(invoke: Invoke, tmp_path: Path) -> None:
+    votes = arena(tmp_path / "votes.csv", range(600))
+    families = {f"m{i}": f"f{i % 3}" for i in range(8)}
+    (tmp_path / "families.json").write_text(json.dumps(families))
+    asked = ["-p", f"families=@{tmp_path / 'families.json'}", "-p", "covariates=length", "-p", "varying=length"]
+    result = invoke("aggregate", votes, *asked, "--experts-out", tmp_path / "judges.csv")
+    assert "Standard deviations of habits over experts: families" in result.stderr
+    judges = {row["expert"]: row for row in pl.read_csv(tmp_path / "judges.csv").to_dicts()}
+    model = cc.BradleyTerry(families=families, covariates=["length"], varying=["length"])
+    model.fit(cc.read_comparisons(votes, covariates=["length"]))
+    frame = model.habits_
+    for expert, row in judges.items():
+        own = frame.filter(frame["expert"] == expert)
+        best = own.filter(own["kind"] == "family").sort("z", descending=True).row(0, named=True)
+        length = own.filter(own["kind"] == "covariate").row(0, named=True)
+        assert row["favours"] == best["term"]
+        for name, found in (("favour", best), ("length_habit", length)):
+            columns = [row[name], *(row[f"{name}_{end}"] for end in ("lower", "upper", "z"))]
+            assert columns == pytest.approx([found[key] for key in ("estimate", "lower", "upper", "z")])

@@ -327,6 +327,30 @@ def test_runs_with_few_decimals_tie() -> None:
 # Errors.
 
 
+def test_categories_of_an_arena() -> None:
+    shares, truth = {"en": 6.0, "de": 4.0}, {"a": 1.0, "b": -1.0}
+    given: dict[str, Any] = {"covariates": [], "ties": 0.0, "random_state": 3}
+    plain = synthetic.arena(truth, 4000, **given)
+    sample = synthetic.arena(truth, 4000, categories=shares, category_spread=0.8, **given)
+    assert plain.by_category == {}
+    # Categories are drawn by themselves: the pairs stay the same.
+    assert (sample.comparisons.left == plain.comparisons.left).all()
+    votes = sample.comparisons
+    category = np.array(votes.categories.tolist())[votes.columns.category]
+    assert_frequencies(Counter(category.tolist()), {"en": 0.6, "de": 0.4})
+    for name, strength in sample.by_category.items():
+        assert sum(strength.values()) == pytest.approx(sum(truth.values()))
+        own = votes.select_category(name)
+        won = float(np.where(own.left == 0, own.n_left, own.n_right).sum())
+        p = 1 / (1 + exp(strength["b"] - strength["a"]))
+        assert_frequencies(Counter({"a": won, "b": own.n_rows - won}), {"a": p, "b": 1 - p})
+    assert sample.by_category["en"] != sample.by_category["de"]
+    same = synthetic.arena(truth, 4000, categories=[1, 1], **given)
+    assert list(same.by_category) == ["c1", "c2"]
+    assert same.by_category["c1"] == pytest.approx(truth)
+    assert (same.comparisons.n_left == plain.comparisons.n_left).all()
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [
@@ -348,6 +372,9 @@ def test_runs_with_few_decimals_tie() -> None:
         (lambda: synthetic.bradley_terry(True), "'scores' parameter of bradley_terry"),
         (lambda: synthetic.bradley_terry(3, ties=-1), "'ties' parameter of bradley_terry"),
         (lambda: synthetic.bradley_terry(3, unreliable=0.5), "0 when n_experts is not given"),
+        (lambda: synthetic.arena(3, category_spread=0.5), "'categories' parameter of arena"),
+        (lambda: synthetic.arena(3, categories=[1, -1]), "'categories' parameter of arena"),
+        (lambda: synthetic.arena(3, categories=[1], category_spread=-1), "'category_spread' parameter of arena"),
         (lambda: synthetic.runs(2, top=400), "'top' parameter of runs"),
         (lambda: synthetic.runs(2, skill=3, top=[3, 3]), "'top' parameter of runs"),
         (lambda: synthetic.runs(2, relevant=0.5), "at most a third of the pool"),

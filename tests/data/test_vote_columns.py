@@ -69,3 +69,29 @@ def test_votes_that_cannot_be_joined_name_the_way_out() -> None:
     with pytest.raises(DataError, match=r"collapse\(keep=\['experts'\]\)"):
         cc.Comparisons.concat([votes, votes.collapse(keep=["experts"])])
     assert cc.Comparisons.concat([votes.collapse(), votes.collapse()]).n_rows == 2
+
+
+def test_self_preference_is_a_covariate_of_expert_and_item() -> None:
+    makers = {"a1": "a", "a2": "a", "b1": "b"}
+    votes = cc.Comparisons(
+        "q",
+        ["ja", "ja", "jb", "jb", "human", "ja"],
+        ["a1", "b1", "a1", "b1", "a1", "x"],
+        ["b1", "a2", "b1", "x", "b1", "a2"],
+        covariates={"length": [1, 2, 3, 4, 5, 6]},
+    )
+    found = votes.with_self_preference(makers, {"ja": "a", "jb": "b"})
+    assert found.covariate_names.tolist() == ["length", "self-preference"]
+    assert found.covariates.tolist() == [[1, 1], [2, -1], [3, -1], [4, 1], [5, 0], [6, -1]]
+    assert votes.covariate_names.tolist() == ["length"]
+    # Two items of the expert's family leave nothing to prefer.
+    same = cc.Comparisons("q", ["ja"], ["a1"], ["a2"]).with_self_preference(makers, {"ja": "a"})
+    assert same.covariates.tolist() == [[0.0]]
+    with pytest.raises(DataError, match="name no experts"):
+        cc.Comparisons("q", None, ["a1"], ["b1"]).with_self_preference(makers, {"ja": "a"})
+    with pytest.raises(DataError, match=r"no item is of the families \['A'\]"):
+        votes.with_self_preference(makers, {"ja": "A"})
+    with pytest.raises(DataError, match="no expert belongs to a family"):
+        votes.with_self_preference(makers, {"JA": "a"})
+    with pytest.raises(DataError, match="there is a column 'length' already"):
+        votes.with_self_preference(makers, {"ja": "a"}, name="length")

@@ -150,3 +150,24 @@ def test_a_few_short_lists_do_not_show_that_an_expert_is_inverted() -> None:
     queries = ["q1", "q1", "q2", "q2"]
     votes = cc.Preferences(queries, ["x"] * 4, ["a", "b"] * 2, [2, 1, 2, 1])
     assert not surely_inverted(votes, cc.Labels(queries, ["a", "b"] * 2, [1, 0, 1, 0]), ["x"]).any()
+
+
+def test_what_experts_of_comparisons_spoke_of_is_counted_alike_in_a_table_and_by_keys(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rng = np.random.default_rng(3)
+    rows = [[f"{kind}{v}" for v in rng.integers(0, high, 80)] for kind, high in (("q", 3), ("e", 9))]
+    left = rng.integers(0, 6, 80)
+    right = (left + rng.integers(1, 6, 80)) % 6
+    votes = cc.Comparisons(
+        *rows, [f"i{v}" for v in left], [f"i{v}" for v in right], experts=[f"e{v}" for v in range(10)]
+    )
+    consensus = cc.aggregate(votes, "copeland")
+    found = cc.describe_experts(votes, consensus)
+    for record in found.iter_rows(named=True):
+        own = [r for r in votes.to_frame().iter_rows(named=True) if r["expert"] == record["expert"]]
+        assert record["lists"] == len({r["instance"] for r in own})
+        seen = {(r["instance"], r[side]) for r in own for side in ("left", "right")}
+        assert record["coverage"] == pytest.approx(len(seen) / votes.n_slots)
+    monkeypatch.setattr("concordant.inference.experts._TABLE", 0)
+    assert cc.describe_experts(votes, consensus).equals(found)

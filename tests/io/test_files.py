@@ -537,6 +537,11 @@ def test_what_the_system_does_not_let_be_read_is_named(tmp_path: Path, monkeypat
         for read in readers:
             with pytest.raises(DataError, match=r"cannot read 'a\.trec': No such device"):
                 read("a.trec")
+    # It can be opened, and not be read.
+    if os.path.exists("/proc/self/mem"):
+        for read in readers:
+            with pytest.raises(DataError, match=r"cannot read '/proc/self/mem': Input/output error"):
+                read("/proc/self/mem")
     (tmp_path / "secret.trec").write_text("q Q0 d 1 1 t\n")
     builtin = open
 

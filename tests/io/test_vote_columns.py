@@ -479,3 +479,43 @@ def test_frames_take_columns_by_name() -> None:
         cc.from_frame(pl.DataFrame({"expert": ["a"], "item": ["b"], "rank": [1]}), time="rank")  # type: ignore[call-overload]
     with pytest.raises(ConcordantError, match="columns not found"):
         cc.from_frame(frame, time="when", **named)
+
+
+def test_unknown_outcome_words_name_the_way_out(tmp_path: Path) -> None:
+    path = tmp_path / "votes.csv"
+    path.write_text("model_a,model_b,winner\na,b,A\nb,c,meh\n")
+    with pytest.raises(ParseError, match=r"outcomes={'tie': \['even'\]}.*--read 'outcomes="):
+        cc.read_comparisons(path)
+    found = cc.read_comparisons(path, outcomes={"left": ["A"], "tie": ["meh"]})
+    assert (found.n_left.tolist(), found.n_ties.tolist()) == ([1, 0], [0, 1])
+
+
+def test_the_advice_for_a_frame_of_votes_makes_one_instance_of_them() -> None:
+    frame = pl.DataFrame(
+        {"question_id": ["q1", "q2"], "model_a": ["a", "b"], "model_b": ["b", "c"], "winner": ["a", "b"]}
+    )
+    with pytest.raises(ColumnError) as error:
+        cc.from_frame(frame)
+    advice = str(error.value).partition("Hint: ")[2].rstrip(".")
+    assert advice == 'from_frame(df, left="model_a", right="model_b", winner="winner")'
+    with pytest.raises(ColumnError, match=r"Hint: from_frame\(df, left=\.\.\., right=\"model_b\"\)"):
+        cc.from_frame(frame, left="x", right="model_b", winner="winner")
+
+
+def test_a_field_that_no_vote_has_names_those_that_are_there(tmp_path: Path) -> None:
+    meta = {"sum_a_tokens": 3, "sum_b_tokens": 2, "bold": {"a": 1}}
+    rows = [{"model_a": "a", "model_b": "b", "winner": "model_a", "meta": meta, "note": "long"}] * 2
+    path = tmp_path / "votes.json"
+    path.write_text(json.dumps(rows))
+    frame = pl.DataFrame(rows).with_columns(pl.col("meta").struct.json_encode())
+    frame.write_csv(tmp_path / "votes.csv")
+    for file in (path, tmp_path / "votes.csv"):
+        assert cc.read_comparisons(file, covariates=["n = meta.sum_a_tokens - meta.sum_b_tokens"]).covariates[0, 0] == 1
+        for made, said in (
+            ("meta.tokens", r"no row has a field 'tokens'.*\['sum_a_tokens', 'sum_b_tokens', 'bold'\]"),
+            ("meta.bold.b", r"no row has a field 'bold.b'.*\['bold.a'\]"),
+            ("x = meta.sum_a_tokens - meta.sum_c_tokens", "the covariate 'x': no row has a field 'sum_c_tokens'"),
+            ("note.tokens", "It holds no JSON objects"),
+        ):
+            with pytest.raises(ColumnError, match=said):
+                cc.read_comparisons(file, covariates=[made])

@@ -298,21 +298,28 @@ def test_heat_runs_from_one_colour_to_the_other() -> None:
     assert [_agreement_shade(v) for v in (-1.0, 0.0, 1.0, None)] == ["hn n10", "hp", "hp p10", "hu"]
 
 
-def test_numbers_of_a_column_have_the_same_decimals(judged: Report) -> None:
-    page = render(judged)
+@pytest.fixture(scope="module")
+def in_log_odds() -> Report:
+    """A board as the method gives it, with its zero in the middle."""
+    votes = cc.read_comparisons(path("votes.csv"))
+    return build_report(votes, methods=[("bradley-terry", cc.BradleyTerry())], rescale=lambda c: c)
+
+
+def test_numbers_of_a_column_have_the_same_decimals(in_log_odds: Report) -> None:
+    page = render(in_log_odds)
     cells = re.findall(r'<td class="num" data-v="[^"]+">([−\d,]+\.\d+)</td><td class="num">([^<]+)</td>', page)
-    assert len(cells) == len(judged.leaderboard)
+    assert len(cells) == len(in_log_odds.leaderboard)
     numbers = [n for score, interval in cells for n in (score, *interval.split(" to "))]
     assert len({len(n.partition(".")[2]) for n in numbers}) == 1
 
 
-def test_intervals_stand_over_an_axis_with_a_line_at_zero(judged: Report) -> None:
-    page = render(judged)
+def test_intervals_stand_over_an_axis_with_a_line_at_zero(in_log_odds: Report) -> None:
+    page = render(in_log_odds)
     axis = re.search(r'<tfoot aria-hidden="true">.*?</tfoot>', page, re.DOTALL)
     assert axis is not None
     ticks = {text: at for at, text in re.findall(r'x="([\d.]+)" y="19" text-anchor="middle">([^<]+)<', axis[0])}
     zero = ticks[next(text for text in ticks if float(text.replace("−", "-")) == 0)]
-    assert page.count(f'<line class="zero" x1="{zero}" x2="{zero}" y1="0" y2="14"/>') == len(judged.leaderboard)
+    assert page.count(f'<line class="zero" x1="{zero}" x2="{zero}" y1="0" y2="14"/>') == len(in_log_odds.leaderboard)
 
 
 def test_the_row_of_the_axis_spans_all_columns(judged: Report) -> None:

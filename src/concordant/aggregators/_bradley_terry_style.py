@@ -53,6 +53,8 @@ _DEPENDENT = 1e-8
 _SUSPICIOUS, _LARGE = 1e-3, 10.0
 # Beyond this many different rows no linear program looks for them.
 _MOST_ROWS = 200_000
+# Rows that are looked at together.
+_PART = 50_000
 
 
 def _is_names(value: Any) -> bool:
@@ -85,8 +87,8 @@ def chosen(covariates: Sequence[str] | str | None, votes: Votes) -> list[str]:
     if covariates == "all":
         if not known:
             raise DataError(
-                "BradleyTerry(covariates='all'): the votes carry no covariates. Read them with covariates=[...], or "
-                "leave covariates out."
+                "BradleyTerry(covariates='all'): the votes carry no covariates. Name columns of the file when you read "
+                "it, covariates=['length'] (on the command line --read covariates=length), or leave covariates out."
             )
         return known
     wanted = names_of(covariates)
@@ -101,7 +103,8 @@ def chosen(covariates: Sequence[str] | str | None, votes: Votes) -> list[str]:
             )
         there = f"have {listing(known, 10)}" if known else "carry none"
         raise DataError(
-            f"the votes have no covariates {listing(missing, 5)}; they {there}. Read them with covariates=[...]."
+            f"the votes have no covariates {listing(missing, 5)}; they {there}. Name columns of the file when you read "
+            f"it, covariates={missing[:1]} (on the command line --read covariates=NAME)."
         )
     return wanted
 
@@ -169,10 +172,15 @@ def difference(names: Sequence[str], given: Mapping[str, Any] | None) -> Floats:
 
 def check_sides(outcomes: VoteOutcomes, names: Sequence[str], warn: Warn) -> None:
     """Raise for a constant covariate, and warn of one that never changes its sign: neither looks like a difference."""
+    if not outcomes.votes.sided:
+        return
     held = outcomes.votes.n_left + outcomes.votes.n_right + outcomes.n_ties > 0
     for column, name in enumerate(names):
+        some = outcomes.x[:_PART, column][held[:_PART]]
+        if len(some) and not ((some > 0).all() or (some < 0).all()):
+            continue
         x = outcomes.x[held, column]
-        if not outcomes.votes.sided or len(x) < 2 or not ((x > 0).all() or (x < 0).all()):
+        if len(x) < 2 or not ((x > 0).all() or (x < 0).all()):
             continue
         if np.ptp(x) <= 1e-12 * np.abs(x).max():
             raise DataError(
@@ -192,10 +200,16 @@ def check_separation(outcomes: VoteOutcomes, names: Sequence[str]) -> None:
     """Raise where a covariate alone tells who wins, so that its coefficient grows without bound."""
     v = outcomes.statistics
     for column, name in enumerate(names, start=1):
-        x = v.x[:, column]
-        up = (v.n_left[x > 0] > 0).any() or (v.n_right[x < 0] > 0).any()
-        down = (v.n_right[x > 0] > 0).any() or (v.n_left[x < 0] > 0).any()
-        tied = (v.n_ties[x != 0] > 0).any()
+        up = down = tied = False
+        # A few votes nearly always tell.
+        for first in range(0, len(v.left), _PART):
+            part = slice(first, first + _PART)
+            x, won, lost = v.x[part, column], v.n_left[part] > 0, v.n_right[part] > 0
+            up |= bool((won & (x > 0)).any() or (lost & (x < 0)).any())
+            down |= bool((lost & (x > 0)).any() or (won & (x < 0)).any())
+            tied |= bool((v.n_ties[part][x != 0] > 0).any())
+            if (up and down) or tied:
+                break
         if not (up and down) and not tied:
             who = "larger" if up else "smaller"
             raise NoFiniteEstimateError(

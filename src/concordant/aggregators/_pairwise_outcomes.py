@@ -229,10 +229,21 @@ class ComparisonOutcomes(PairwiseOutcomes):
         rows = slice(*ends)
         expert = np.zeros(0, dtype=np.int32) if c.expert is None else c.expert[rows]
         outcomes = c.n_left[rows] + c.n_right[rows] + self.n_ties[rows]
-        informative = np.bincount(expert, outcomes, c.n_experts) > 0 if len(expert) else np.zeros(c.n_experts, np.bool_)
+        informative = self._informative(expert, outcomes)
         number_of = np.cumsum(informative) - 1
         # A row without an outcome has gradient 0: its cluster does not matter.
         return ends, np.maximum(number_of[expert], 0).astype(np.int32), int(informative.sum())
+
+    def _informative(self, expert: Codes, outcomes: Floats) -> Bools:
+        """Return which experts have an outcome, given the experts and the outcomes of some rows."""
+        n = self.votes.n_experts
+        return np.bincount(expert, outcomes, n) > 0 if len(expert) else np.zeros(n, np.bool_)
+
+    def clustered_experts(self, instance: int) -> Ints:
+        """Return the experts that are the clusters of an instance, in the order of `expert_gradients`."""
+        ends = slice(int(self.votes.row_starts[instance]), int(self.votes.row_starts[instance + 1]))
+        _, _, *counts = (column[ends] for column in self.rows)
+        return np.flatnonzero(self._informative(self.votes.row_expert[ends], sum(counts, np.zeros(len(counts[0])))))
 
     def expert_gradients(self, instance: int, score: Floats, shared: Shared, learned: Ints) -> ExpertGradients:
         from concordant.kernels.bradley_terry import row_gradients

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 __all__ = ["VoteOutcomes"]
 
+# Gradients by expert that are larger are computed again.
+_KEPT_BYTES = 100_000_000
+
 
 class VoteOutcomes(ComparisonOutcomes):
     """Pairwise outcomes of comparisons with covariates: `x` holds left minus right of each, one row for each row.
@@ -39,6 +42,7 @@ class VoteOutcomes(ComparisonOutcomes):
         self.x = np.ascontiguousarray(x)
         self.habits = habits
         self.habit_fit: HabitFit | None = None
+        self._last: tuple[Any, ExpertGradients] | None = None
 
     @cached_property
     def pairs(self) -> Pairs:
@@ -71,6 +75,7 @@ class VoteOutcomes(ComparisonOutcomes):
         offset = np.einsum("rf,rf->r", rows.h, u[rows.expert])
         votes, row_of = self._collapsed
         self._collapsed = votes._replace(offset=offset), row_of
+        self._last = None
 
     def lost_information(self, instance: int, score: Floats, shared: Shared, learned: Ints) -> Any:
         if self.habit_fit is None:
@@ -94,6 +99,15 @@ class VoteOutcomes(ComparisonOutcomes):
         return float(v.n_left.sum()), float(v.n_right.sum()), float(v.n_ties.sum())
 
     def expert_gradients(self, instance: int, score: Floats, shared: Shared, learned: Ints) -> ExpertGradients:
+        asked = instance, score.tobytes(), shared, learned.tobytes()
+        if self._last is not None and self._last[0] == asked:
+            return self._last[1]
+        found = self._expert_gradients(instance, score, shared, learned)
+        # Coefficients and scores ask for the same gradients in turn.
+        self._last = (asked, found) if found.gradients.nbytes <= _KEPT_BYTES else None
+        return found
+
+    def _expert_gradients(self, instance: int, score: Floats, shared: Shared, learned: Ints) -> ExpertGradients:
         from concordant.kernels.bradley_terry_votes import vote_gradients
 
         ends, cluster, n = self._clusters(instance)

@@ -94,10 +94,12 @@ class BoostedTrees(FeatureMethod):
     `fit` grows several models side by side, each from its own draws of rows and columns. Their number of trees is the
     one at which the metric `select` is best on instances that are held out: those of `validation=`, on which the models
     are judged together; or else of each model another part of the training instances, a fifth by default, so that
-    every instance is judged by models that have not seen it. It stops when `patience` trees have brought nothing. The
-    score is the mean over the models of the sum of their trees.
+    every instance is judged by models that have not seen it. It stops when `patience` trees have brought nothing. With
+    B models, the score of item i is
 
-    score(i) = mean over the models of Σ_t f_t(x_i), f_t(x_i) what tree t gives to the columns x_i of item i.
+        score(i) = (1/B) Σ_b Σ_t v_bt(i)
+
+    where v_bt(i) is the value of the leaf of tree t of model b that item i falls into.
 
     Estimand: scores under which NDCG is greatest on instances like those of training. LambdaMART follows gradients
     without an objective, so this is its aim and no likelihood.

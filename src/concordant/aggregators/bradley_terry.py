@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from operator import attrgetter
+from statistics import NormalDist
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -227,11 +228,11 @@ class BradleyTerry(ExplainedLikelihood):
     With `covariates` the logit of a vote is s_left − s_right + x β (+ the side effect), x left minus right: scores are
     those of items whose answers are alike in x, and β is shared by all instances. Standard errors are clustered by
     expert where the intervals are; under uncertainty="bootstrap" too. What both sides share, such as the language of a
-    question, has no effect on who wins: it is a category or an instance. A covariate that is constant, that others
-    determine, or that the items compared determine is refused or, with a prior of the scores, named in a warning; so is
-    one whose β has no finite estimate (NoFiniteEstimateError): the prior is on the scores and does not hold it. Votes
-    of a pair with equal covariates are one row; a step takes O(Q C²) for Q rows and C covariates, and memory grows with
-    Q C. `fit` needs all votes in memory.
+    question, has no effect on who wins: it is a category (`category_boards`) or an instance. A covariate that is
+    constant, that others determine, or that the items compared determine is refused or, with a prior of the scores,
+    named in a warning; so is one whose β has no finite estimate (NoFiniteEstimateError): the prior is on the scores and
+    does not hold it. Votes of a pair with equal covariates are one row; a step takes O(Q C²) for Q rows and C
+    covariates, and memory grows with Q C. `fit` needs all votes in memory.
 
     With `families` and `varying` expert e adds Σ f u_e to the logit: f is 1 where only the left item is of a family and
     −1 where only the right one is, and left minus right of a varying covariate. The habits u_e are normal with mean 0;
@@ -395,15 +396,25 @@ class BradleyTerry(ExplainedLikelihood):
                     f"BradleyTerry(optimizer='gd') takes the plain steps of the papers and has no {', '.join(wrong)}. "
                     "Use optimizer='newton'."
                 )
-        if self.reliability and (self.ties == "rao-kupper" or features is not None):
+        if self.reliability and self.ties == "rao-kupper":
             raise ParameterError(
-                "BradleyTerry(reliability=True) learns a tendency to tie for every expert in Davidson's form, and free "
-                "scores. It goes without ties='rao-kupper' and features."
+                "BradleyTerry(reliability=True) learns a tendency to tie for every expert in Davidson's form. It does "
+                "not go with ties='rao-kupper'. Use ties='davidson' or 'auto'."
             )
-        if self.uncertainty == "bootstrap" and (self.reliability or features is not None):
+        if self.reliability and features is not None:
             raise ParameterError(
-                f"BradleyTerry has no bootstrap with {'reliability=True' if self.reliability else 'features'}. Use "
-                "uncertainty='sandwich' or 'information'."
+                "BradleyTerry(reliability=True) learns a score of its own for every item, so that it does not go with "
+                "features. Leave one of the two out."
+            )
+        if self.uncertainty == "bootstrap" and self.reliability:
+            raise ParameterError(
+                "BradleyTerry has no bootstrap with reliability=True: a draw gives experts other weights, and these "
+                "would also change how far the reliability of each is shrunk. Use uncertainty='sandwich', which is "
+                "clustered by expert too, or 'information'."
+            )
+        if self.uncertainty == "bootstrap" and features is not None:
+            raise ParameterError(
+                "BradleyTerry has no bootstrap with features. Use uncertainty='sandwich' or 'information'."
             )
         experts = isinstance(preferences, Preferences) or preferences.expert is not None
         if self._has_habits:
@@ -1007,6 +1018,34 @@ class BradleyTerry(ExplainedLikelihood):
         own = {name: [v for k in range(n) for v in d[name][k::n]] for name in ("alone", "alone_stderr")}
         frame = frame.with_columns(**{name: pl.Series(v, dtype=pl.Float64).fill_nan(None) for name, v in own.items()})
         return frame.insert_column(0, pl.Series("expert", d["expert"] * n, dtype=pl.String))
+
+    def expert_habits(self) -> dict[str, list[Any]]:
+        """Return the habits of every expert in one row each, column by column; empty where none were looked for.
+
+        `favours` is the family with the largest z, `favour` by how much the expert favours it over the mean of the
+        others, with an interval and z; `NAME_habit` is what the expert adds to the effect of a covariate.
+        """
+        if "habit_details_" not in self.__dict__:
+            return {}
+        d = self.habit_details_
+        n, experts = len(d["term"]), d["expert"]
+        estimate, stderr = (np.array(d[name]).reshape(len(experts), n) for name in ("estimate", "stderr"))
+        half = NormalDist().inv_cdf(0.5 + self.level / 2)
+        z = estimate / np.where(stderr > 0, stderr, np.inf)
+        families = [k for k, kind in enumerate(d["kind"]) if kind == "family"]
+        out: dict[str, list[Any]] = {"expert": list(experts)}
+
+        def add(name: str, value: Floats, error: Floats, test: Floats) -> None:
+            columns = {name: value, f"{name}_lower": value - half * error, f"{name}_upper": value + half * error}
+            out.update({key: column.tolist() for key, column in columns.items()} | {f"{name}_z": test.tolist()})
+
+        if families:
+            best, row = z[:, families].argmax(axis=1), np.arange(len(experts))
+            out["favours"] = [d["term"][families[k]] for k in best.tolist()]
+            add("favour", *(part[:, families][row, best] for part in (estimate, stderr, z)))
+        for k in range(len(families), n):
+            add(f"{d['term'][k]}_habit", estimate[:, k], stderr[:, k], z[:, k])
+        return out
 
     def _parameter_covariance(self) -> tuple[list[str], Floats] | None:
         return summaries.parameter_covariance(self)

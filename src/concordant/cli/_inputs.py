@@ -24,7 +24,7 @@ from concordant.cli._options import (
     ReadOptions,
     Where,
 )
-from concordant.cli._parsing import check_choice, parse_cap, parse_columns, parse_params, parse_size
+from concordant.cli._parsing import check_choice, parse_cap, parse_columns, parse_params, parse_size, split_names
 from concordant.errors import ConcordantError, DataError, FormatError, KindError, ParameterError, first_of, listing
 
 if TYPE_CHECKING:
@@ -217,6 +217,8 @@ class Reading:
             if settings.get("half_life") is not None and "time" not in given and "time" not in columns:
                 needed["time"] = True
             names = settings.get("covariates")
+            if isinstance(names, str) and names != "all":
+                names = split_names(names)
             if (
                 isinstance(names, (list, tuple))
                 and all(isinstance(n, str) for n in names)

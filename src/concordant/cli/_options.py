@@ -181,7 +181,8 @@ Params = Annotated[
         "--param",
         "-p",
         metavar="NAME=VALUE",
-        help="A parameter of the method, such as -p k=20; may be repeated.",
+        help="A parameter of the method, such as -p k=20; may be repeated. NAME=@FILE takes the value from JSON, or a "
+        "mapping from the two columns of a CSV file.",
     ),
 ]
 Weights = Annotated[

@@ -206,6 +206,8 @@ class Session:
         self.warnings: list[str] = []
         self.results: Any = None
         self.fit_info: Any = None
+        # What JSON holds besides, by name: coefficients of a model.
+        self.besides: dict[str, Any] = {}
         # What the command ends with when it did what it could, such as 130 after an interrupt.
         self.code = 0
         # How the command line sets what the library calls a parameter.
@@ -380,7 +382,7 @@ class Session:
             "warnings": self.warnings,
             "results": self.results,
             "fit_info": self.fit_info,
-        }
+        } | self.besides
         ascii_only = (sys.stdout.encoding or "").lower().replace("-", "") != "utf8"
         text = json.dumps(_plain(content), ensure_ascii=ascii_only, allow_nan=False)
         if not text.isprintable():

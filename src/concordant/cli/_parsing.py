@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -51,7 +52,7 @@ def parse_value(text: str) -> Any:
 
 
 def parse_params(pairs: Iterable[str] | None, option: str = "-p") -> dict[str, Any]:
-    """Return name -> value for texts such as "k=60"."""
+    """Return name -> value for texts such as "k=60"; @FILE takes the value from a JSON or CSV file."""
     out: dict[str, Any] = {}
     for pair in pairs or ():
         name, sign, value = pair.partition("=")
@@ -60,8 +61,24 @@ def parse_params(pairs: Iterable[str] | None, option: str = "-p") -> dict[str, A
             raise typer.BadParameter(f"expected NAME=VALUE, such as k=60. Got {pair!r} instead.", param_hint=option)
         if name in out:
             raise typer.BadParameter(f"{name!r} is given twice.", param_hint=option)
-        out[name] = parse_value(value)
+        out[name] = _value_in_file(value[1:], option) if value[:1] == "@" else parse_value(value)
     return out
+
+
+def _value_in_file(path: str, option: str) -> Any:
+    """Return what a JSON file holds, or the mapping of a CSV file of two columns, whose first row is a header."""
+    try:
+        with open(path, encoding="utf-8-sig", newline="") as file:
+            if not path.lower().endswith(".csv"):
+                return parse_value(json.dumps(json.load(file)))
+            rows = [row for row in csv.reader(file) if row][1:]
+    except (OSError, ValueError) as error:
+        raise typer.BadParameter(f"@{path}: {error}", param_hint=option) from None
+    if any(len(row) != 2 for row in rows) or len({row[0] for row in rows}) < len(rows):
+        raise typer.BadParameter(
+            f"@{path}: expected two columns, such as item,family, with every item once.", param_hint=option
+        )
+    return {row[0]: row[1] for row in rows}
 
 
 def make_method(text: str, params: Mapping[str, Any]) -> Aggregator:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from concordant.cli._board_scale import BoardScale
+from concordant.cli._category_boards import Categories, show_categories, write_boards
 from concordant.cli._inputs import (
     Reading,
     Source,
@@ -26,11 +27,12 @@ from concordant.cli._inputs import (
     votes_of,
 )
 from concordant.cli._options import Common, Features, Inputs, Params, QuoteFormulas, To, Weights, Workers, bundled
-from concordant.cli._output import Session, Table, check_quoting, format_number, write_table
+from concordant.cli._output import Session, Table, check_quoting, format_number, table_type, write_table
 from concordant.cli._parsing import make_method, parse_params, parse_weights
 from concordant.errors import DataError, FormatError, KindError, ParameterError
 
 if TYPE_CHECKING:
+    from concordant.aggregators.category_boards import CategoryBoards
     from concordant.aggregators.leaderboard import Leaderboard
     from concordant.arrays import Floats
     from concordant.base.contract import Aggregator
@@ -131,6 +133,7 @@ def command(
     ] = False,
     *,
     scaling: BoardScale,
+    categories: Categories,
     reading: Reading,
     checkpoint: Annotated[
         str | None,
@@ -156,6 +159,12 @@ def command(
     asked = {"inputs": inputs, "method": method, "model": model, "output": output}
     asked |= {"features": features} if features else {}
     asked |= {n: v for n, v in asdict(scaling).items() if v}
+    asked |= {n: v for n, v in asdict(categories).items() if v is not None}
+    without: dict[str, Any] = {"--model": model, "--features": features, "--update": update, "--summary": summary}
+    without |= {"--checkpoint": checkpoint, "--memory": reading.memory, "--scheduler": workers.scheduler}
+    without |= {"--instance": instance, "--experts-out": experts_out, "--tag": tag, "--to": to}
+    without["--break-ties"] = break_ties
+    categories.check(without)
     if update is not None:
         asked["update"] = update
         refused: dict[str, Any] = {"--model": model, "--features": features, "--weights": weights}
@@ -169,7 +178,7 @@ def command(
 
         check_quoting(quote_formulas, output if to is None else to, experts_out)
         if method is None and model is None:
-            method = _default_method(session, inputs, reading, update)
+            method = "bradley-terry" if categories.asked else _default_method(session, inputs, reading, update)
         chosen = _method(method or "rrf", settings, model)
         written = _destination(session, output, "--output")
         experts_table = _destination(session, experts_out, "--experts-out")
@@ -200,6 +209,24 @@ def command(
                 shown = rows if top is None else top
                 discounted = arena.method.half_life is not None
                 leaderboard(session, scaled, arena.votes, chosen=instance, rows=shown, discounted=discounted)
+            _note_effects(session, arena.fitted, shown=written is None)
+            return
+        if categories.asked:
+            out = _destination(session, categories.differences_out, "--differences-out")
+            for path in (written, out):
+                if path is not None:
+                    table_type(path)
+            boards, all_votes = _boards_by_category(session, chosen, inputs, reading, categories, scaling, trust)
+            if out is not None:
+                write_table(boards.differences().to_dict(as_series=False), out, quote_formulas)
+                session.note(f"wrote {out}: differences between categories")
+            if written is not None:
+                write_boards(session, boards, written, top, quote_formulas)
+                return
+            depth = rows if top is None else top
+            if not session.json:
+                leaderboard(session, boards.overall, all_votes, rows=depth)
+            show_categories(session, boards, depth)
             return
         with workers.connected() as remote:
             found: Source | Blocks
@@ -230,6 +257,8 @@ def command(
             _summarise(session, chosen, instance)
         else:
             leaderboard(session, consensus, votes, chosen=instance, rows=rows if top is None else top)
+        if not summary and model is None:
+            _note_effects(session, chosen, shown=written is None)
 
 
 def _default_method(session: Session, inputs: list[str], reading: Reading, update: str | None) -> str:
@@ -294,6 +323,39 @@ def _updated(
     return arena, board, shown
 
 
+def _boards_by_category(
+    session: Session,
+    method: Aggregator,
+    inputs: list[str],
+    reading: Reading,
+    categories: Categories,
+    scaling: BoardScale,
+    trust: dict[str, float],
+) -> tuple[CategoryBoards, Comparisons]:
+    """Return the boards by category of the input, on the scale asked for, and its votes."""
+    from concordant.aggregators.bradley_terry import BradleyTerry
+    from concordant.aggregators.category_boards import category_boards
+    from concordant.data.comparisons import Comparisons
+
+    if not isinstance(method, BradleyTerry):
+        raise KindError(f"--by-category makes boards of bradley-terry. Got --method {method.name}.")
+    if "category" in {**reading.reader_options(), **(reading.columns_by_role() or {})}:
+        raise ParameterError("--by-category names the column of categories. Leave category out of the other options.")
+    held = reading.format_of(session, inputs)
+    if held not in (None, "comparisons"):
+        raise KindError(f"--by-category takes votes of pairs. The format of the input is {held}.")
+    needed = reading.needed_by([method]) | {"category": categories.by_category}
+    source = reading.read(session, inputs, **needed)
+    votes = source.dataset.comparisons
+    if not isinstance(votes, Comparisons):
+        raise KindError(f"--by-category takes votes of pairs, and {source.name} holds none.")
+    votes = votes.scale_weights(trust)
+    with session.progress(f"{method.name} by category", 1):
+        boards = category_boards(votes, method, pooling=categories.pooling or "partial")
+    session.fit_info = boards.method.fit_info_
+    return scaling.applied_by_category(boards), votes
+
+
 def _needed_by_state(arena: Leaderboard, reading: Reading, *, known: bool) -> dict[str, Any]:
     """Return options of the reader for the columns that a leaderboard keeps, where the user names none."""
     needed = reading.needed_by([arena.method])
@@ -316,6 +378,33 @@ def _summarise(session: Session, method: Aggregator, instances: list[str] | None
     each = [one.to_dict() for one in found]
     session.results = each[0] if len(each) == 1 else each
     session.say("\n\n".join(map(repr, found)), lines=True)
+
+
+def _note_effects(session: Session, method: Aggregator, *, shown: bool) -> None:
+    """Keep for JSON what Bradley-Terry learned beside the scores, and print it where the board is `shown`."""
+    from concordant.aggregators.bradley_terry import BradleyTerry
+
+    if not isinstance(method, BradleyTerry):
+        return
+    effects = method.coefficient_table_.to_dicts()
+    spreads = vars(method).get("habit_spread_", {})
+    named = {"coefficients": effects, "habit_spread": spreads}
+    session.besides |= {name: found for name, found in named.items() if found}
+    told = [row for row in effects if row["kind"] != "tie"]
+    if told and shown:
+        numbers = ("estimate", "stderr", "lower", "upper", "p_value")
+        body = [[row["kind"], row["term"], *(_known(row[name], name == "p_value") for name in numbers)] for row in told]
+        session.say()
+        session.show(Table(["effect", "", "log odds", "std. error", "lower", "upper", "p"], body, frozenset({0, 1})))
+    if spreads:
+        each = ", ".join(f"{name} {format_number(spread, 2)}" for name, spread in spreads.items())
+        session.note(
+            f"Standard deviations of habits over experts: {each}. --experts-out FILE has the habits of each expert."
+        )
+
+
+def _known(value: float | None, is_p: bool = False) -> str:
+    return "unknown" if value is None else "<2e-16" if is_p and value < 2e-16 else f"{value:.3g}"
 
 
 @dataclass(frozen=True)

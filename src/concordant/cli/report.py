@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from concordant.cli._board_scale import BoardScale
-from concordant.cli._inputs import Reading, given, note_missing, read_labels_of, votes_of
+from concordant.cli._inputs import Reading, all_given, given, note_missing, read_labels_of, votes_of
 from concordant.cli._options import CONVENTIONS, Common, Convention, Labels, Weights, bundled
 from concordant.cli._output import Session
 from concordant.cli._parsing import check_choice, make_method, parse_weights
 from concordant.cli.compare import parse_methods
-from concordant.errors import ColumnError, MissingExtraError, first_of
+from concordant.errors import ColumnError, ConcordantError, MissingExtraError, first_of
 
 if TYPE_CHECKING:
+    from concordant.base.contract import Aggregator
     from concordant.cli._inputs import Source
+    from concordant.data.comparisons import Comparisons
+    from concordant.data.consensus import Consensus
+    from concordant.data.preferences import Preferences
     from concordant.io._files import PathLike
     from concordant.report.content import Report
 
@@ -78,7 +84,7 @@ def command(
         raise typer.BadParameter("brings its own data; leave the input out.", param_hint="--demo")
     if name_columns and names is None:
         raise typer.BadParameter("goes with --names, whose columns it names.", param_hint="--name-columns")
-    board.check()
+    board.check(own_origin=True)
     specs = None if methods is None else parse_methods(methods)
     trust = parse_weights(weights)
     asked = {"inputs": inputs or [], "labels": labels, "methods": methods, "output": output, "weights": trust}
@@ -95,7 +101,7 @@ def command(
             inputs, labels = [str(path("runs"))], labels or str(path("qrels.txt"))
             title = title or "The bundled sample: six search systems, forty queries"
         called = None if names is None else _names(given(session, names), name_columns)
-        source = reading.read(session, inputs or [])
+        source = _read(session, reading, inputs or [], [m for _, m in chosen or []])
         votes = votes_of(source).scale_weights(trust)
         truth = None
         if labels is not None or source.dataset.labels is not None:
@@ -115,7 +121,7 @@ def command(
                 convention=convention or source.convention,
                 folds=_folds(source, labels, trust),
                 names=called,
-                rescale=board.applied if board.asked else None,
+                rescale=_rescaled(board, votes),
                 progress=bar.update,
             )
             bar.update("writing")
@@ -127,10 +133,61 @@ def command(
         if not session.json:
             for sentence in report.summary:
                 session.say(sentence)
+        from concordant.data.preferences import Preferences
         from concordant.report.method_results import default_methods
 
-        note_missing(session, chosen or [(a.label, a.method) for a in default_methods(votes)], votes)
+        if isinstance(votes, Preferences):
+            note_missing(session, chosen or [(a.label, a.method) for a in default_methods(votes)], votes)
         session.note(f"wrote {output}: {size / 1e3:,.0f} kB, complete in itself")
+
+
+def _read(session: Session, reading: Reading, inputs: list[str], methods: list[Aggregator]) -> Source:
+    """Return the input; votes with the columns that the methods need, and with times and categories that can be read.
+
+    Those are only shown, so columns that cannot be read as such are left out, with a note.
+    """
+    from concordant.io.tabular import dates_and_categories
+
+    needed = reading.needed_by(methods)
+    shown: dict[str, Any] = {}
+    if reading.format_of(session, inputs) == "comparisons":
+        known = {*reading.reader_options(), *(reading.columns_by_role() or {}), *needed}
+        try:
+            found = dates_and_categories(all_given(session, inputs), columns=reading.columns_by_role())
+        except (ConcordantError, OSError):
+            # Reading says what is wrong.
+            found = {}
+        shown = {word: name for word, name in found.items() if word not in known}
+    if not shown:
+        return reading.read(session, inputs, **needed)
+    try:
+        return reading.read(session, inputs, **needed, **shown)
+    except ConcordantError as error:
+        source = reading.read(session, inputs, **needed)
+        session.note(f"votes are shown without {' and '.join(shown)}: {error}")
+        return source
+
+
+def _rescaled(board: BoardScale, votes: Preferences | Comparisons) -> Callable[[Consensus], Consensus] | None:
+    """Return how to rescale the consensus; None for the default, Elo for votes on one set of items."""
+    from concordant.data.comparisons import Comparisons
+
+    if board.scale is None and (board.has_origin or board.anchor_at is not None):
+        board = replace(board, scale="elo")
+    if not isinstance(votes, Comparisons) or len(votes) > 1:
+        if board.scale is not None and not board.has_origin:
+            raise board.without_origin()
+        return board.applied if board.asked else None
+    if not board.has_origin and board.anchor_at is not None:
+        raise typer.BadParameter("goes with --anchor.", param_hint="--anchor-at")
+    if not board.has_origin and board.scale != "log-odds":
+        return None
+
+    def rescaled(consensus: Consensus) -> Consensus:
+        scaled = replace(board, tiers=False).applied(consensus) if board.has_origin else consensus
+        return scaled if scaled.stderr is None and not board.tiers else scaled.with_tiers()
+
+    return rescaled
 
 
 def _names(path: PathLike, columns: list[str] | None) -> dict[str, str]:

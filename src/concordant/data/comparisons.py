@@ -218,6 +218,10 @@ class Comparisons(ExpertContainer):
         """Return the same rows with other experts. Nothing is copied or checked."""
         return self._like(experts=experts, expert=expert)
 
+    def with_columns(self, columns: VoteColumns) -> Self:
+        """Return the same rows with other columns. Nothing is copied or checked."""
+        return self._like(columns=columns)
+
     def without_columns(self) -> Self:
         """Return the comparisons without time, category, covariates and counts of both bad."""
         return self._like(columns=NO_COLUMNS)
@@ -502,6 +506,56 @@ class Comparisons(ExpertContainer):
         instance = self.slots.instance[self.left]
         np.maximum.at(latest, instance, self.time)
         return self.multiply_counts(np.exp2((self.time - latest[instance]) / half_life))
+
+    def with_self_preference(
+        self, families: Mapping[Any, str], expert_families: Mapping[Any, str], *, name: str = "self-preference"
+    ) -> Self:
+        """Return the comparisons with one more covariate: whether an item is of the expert's own family.
+
+        It is 1 where only the left item is of the family of the expert, −1 where only the right one is, else 0. With
+        `BradleyTerry(covariates=["self-preference"], varying=["self-preference"])` its coefficient is by how much
+        experts favour their own family, and `habits_` has every expert by themselves.
+
+        Parameters
+        ----------
+        families : mapping
+            From an item to its family, such as the maker of a model.
+        expert_families : mapping
+            From an expert to the family it belongs to, such as the maker of a judging model. Experts who belong to none
+            are left out of it.
+        name : str
+            The name of the covariate.
+
+        Examples
+        --------
+        >>> votes = Comparisons("arena", ["gpt-judge", "ann"], ["gpt", "gpt"], ["llama", "llama"])
+        >>> makers = {"gpt": "openai", "llama": "meta"}
+        >>> votes.with_self_preference(makers, {"gpt-judge": "openai"}).covariates[:, 0].tolist()
+        [1.0, 0.0]
+        """
+        if self.expert is None:
+            raise DataError(
+                "with_self_preference compares items with the family of the expert, and these comparisons name no "
+                "experts. Name the column that holds them."
+            )
+        if name in self.columns.names:
+            raise DataError(f"there is a column {name!r} already. Give another name=.")
+        known = {str(item): family for item, family in families.items()}
+        owners = {str(expert): family for expert, family in expert_families.items()}
+        of_expert = [owners.get(e) for e in self.experts.tolist()]
+        strange = sorted({str(f) for f in of_expert if f is not None} - {str(f) for f in known.values()})
+        if strange or not any(of_expert):
+            what = f"no item is of the families {listing(strange, 5)}" if strange else "no expert belongs to a family"
+            raise DataError(f"with_self_preference: {what}. Both mappings must name families alike, and experts by id.")
+        code = {family: k for k, family in enumerate(dict.fromkeys(known.values()))}
+        own = np.array([-1 if f is None else code[f] for f in of_expert], dtype=np.int64)[self.expert]
+        slot = np.array([code[known[i]] if i in known else -2 for i in self.items.tolist()], dtype=np.int64)
+        column = (slot[self.left] == own).astype(np.float64) - (slot[self.right] == own)
+        columns = self.columns._replace(
+            covariates=np.column_stack([self.covariates, column]),
+            covariate_names=Texts([*self.covariate_names.tolist(), name]),
+        )
+        return self._like(columns=columns)
 
     def _take(self, index: Ints) -> Self:
         slots, _ = self.slots.take(index)

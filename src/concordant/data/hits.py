@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
 from itertools import repeat
-from operator import sub
 from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 import numpy as np
@@ -48,8 +46,8 @@ class Hit(NamedTuple):
         return f"Hit(id={self.id!r}, score={self.score!r}, rank={self.rank}{item})"
 
 
-# As `Hit._make`, without a call of Python code for each.
-_make_hit: Callable[[Iterable[Any]], Hit] = partial(tuple.__new__, Hit)
+# With the class and a tuple of its fields as `Hit._make` makes a hit, without a call of Python code for each.
+_new_hit: Callable[[type[Hit], Iterable[Any]], Hit] = tuple.__new__
 
 
 class Hits(Sequence[Hit]):
@@ -143,7 +141,7 @@ class Hits(Sequence[Hit]):
 
     def __iter__(self) -> Iterator[Hit]:
         items = repeat(None) if self._items is None else self._items
-        return map(_make_hit, zip(self._ids, self._scores, self._ranks, items, strict=False))
+        return map(_new_hit, repeat(Hit), zip(self._ids, self._scores, self._ranks, items, strict=False))
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Hits):
@@ -172,15 +170,16 @@ def rank_dictionary(score_of: dict[Any, float]) -> tuple[list[Any], list[float],
     if not ids:
         return [], [], []
     allowed = TIE_TOLERANCE * max(abs(scores[0]), abs(scores[-1]))
-    ranks, rank = [1], 1
-    for place, drop in enumerate(map(sub, scores, scores[1:]), 2):
-        if drop > allowed:
+    ranks, rank, place, above = [1], 1, 1, scores[0]
+    for score in scores[1:]:
+        place += 1
+        if above - score > allowed:
             rank = place
-        elif drop:
+        elif above != score:
             # Scores equal within the tolerance were sorted by rounding errors.
-            score = np.array(list(score_of.values()))
-            number, order = rank_scores(score, np.array([0, len(score)]))
-            given = list(score_of)
-            return [given[slot] for slot in order.tolist()], score[order].tolist(), number[order].tolist()
+            given, every = list(score_of), np.array(list(score_of.values()))
+            number, order = rank_scores(every, np.array([0, len(every)]))
+            return [given[slot] for slot in order.tolist()], every[order].tolist(), number[order].tolist()
+        above = score
         ranks.append(rank)
     return ids, scores, ranks

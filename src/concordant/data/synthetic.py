@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from concordant.arrays import Bools, Floats, Ints
+from concordant.arrays import Bools, Codes, Floats, Ints
 from concordant.data.comparisons import Comparisons
 from concordant.data.consensus import Consensus
 from concordant.data.features import Features
@@ -22,7 +22,7 @@ from concordant.data.index import Slots, Texts, as_ids
 from concordant.data.labels import Labels
 from concordant.data.preferences import Kind, Preferences
 from concordant.data.streams import instance_stream
-from concordant.data.vote_columns import NO_COLUMNS, VoteColumns
+from concordant.data.vote_columns import VoteColumns
 from concordant.errors import ParameterError
 from concordant.kernels.lists import offsets_of
 from concordant.kernels.mallows import sample_order
@@ -561,7 +561,8 @@ class ArenaSample(NamedTuple):
 
     `scores` holds the strength of every item at equal covariates, `ties` Davidson's ν, `side` the advantage of the left
     side, `effects` β of every covariate, `families` the family of every item, `favours` the family that an expert
-    favours (for those who favour one), and `own_effects` what each expert adds to β of every covariate.
+    favours (for those who favour one), `own_effects` what each expert adds to β of every covariate, and `by_category`
+    the strength of every item in every category.
     """
 
     comparisons: Comparisons
@@ -572,6 +573,7 @@ class ArenaSample(NamedTuple):
     families: dict[str, str]
     favours: dict[str, str]
     own_effects: dict[str, dict[str, float]]
+    by_category: dict[str, dict[str, float]]
 
 
 def arena(
@@ -587,14 +589,17 @@ def arena(
     favouring: float = 0.0,
     favour: float = 1.0,
     own_spread: float = 0.0,
+    categories: Sequence[float] | Mapping[str, float] = (),
+    category_spread: float = 0.0,
     random_state: int = 0,
 ) -> ArenaSample:
     """Return n votes of an arena whose votes are swayed by style, by the side and by experts who favour a family.
 
-    An item has a style for each covariate, drawn from N(0, `style_spread`²), and each of its answers is that plus
-    N(0, 1). With x the style of the left answer minus that of the right one, the outcome follows Bradley-Terry with
-    Davidson's ties at the logit s_left − s_right + side + x (β + b_e) + favour · (left is of the family that the expert
-    favours − right is). A fit without covariates takes the style of an item for strength.
+    An item has a style for each covariate, drawn from a normal distribution of standard deviation `style_spread`, and
+    each of its answers is that plus N(0, 1). With x the style of the left answer minus that of the right one, the
+    outcome follows Bradley-Terry with Davidson's ties at the logit s_left − s_right + side + x (β + β_e) + favour ·
+    (left is of the family that the expert favours − right is). A fit without covariates takes the style of an item for
+    strength.
 
     Parameters
     ----------
@@ -619,7 +624,12 @@ def arena(
     favour : float
         By how much they favour it.
     own_spread : float
-        Standard deviation of b_e: how far the experts differ in their β.
+        Standard deviation of β_e: how far the experts differ in their β.
+    categories : sequence of float, or mapping from name to float
+        The relative size of each category of votes, which are assigned to them at random; a sequence names them "c1",
+        "c2", ... By default votes have no category.
+    category_spread : float
+        Standard deviation of what a category adds to the strength of an item; the mean over items stays the same.
     random_state : int
         The seed.
 
@@ -662,7 +672,9 @@ def arena(
     x = style[left] - style[right] + noise
     family = np.arange(m) % n_groups
     leaning = (family[left] == favourite[judge]) * 1.0 - (family[right] == favourite[judge])
-    logit = worth[left] - worth[right] + shift + (x * (beta + own_beta[judge])).sum(axis=1) + by * leaning
+    among, category, worths = _categories(categories, category_spread, worth, votes, owner, random_state)
+    logit = worths[category, left] - worths[category, right] + shift
+    logit = logit + (x * (beta + own_beta[judge])).sum(axis=1) + by * leaning
     n_left, n_right = _outcomes(rng, logit, tie)
     comparisons = Comparisons.from_codes(
         Slots(Texts(["q"]), Texts(items), np.array([0, m], dtype=np.int64)),
@@ -674,7 +686,12 @@ def arena(
         n_right.astype(np.float64),
         (~(n_left | n_right)).astype(np.float64),
         sided=True,
-        columns=VoteColumns(covariates=x, covariate_names=Texts(names)) if names else NO_COLUMNS,
+        columns=VoteColumns(
+            category=category if among else None,
+            categories=Texts(among),
+            covariates=x if names else None,
+            covariate_names=Texts(names),
+        ),
     )
     return ArenaSample(
         comparisons,
@@ -685,7 +702,27 @@ def arena(
         {item: groups[g] for item, g in zip(items, family.tolist(), strict=True)},
         {experts[e]: groups[favourite[e]] for e in sorted(chosen.tolist())},
         {e: dict(zip(names, row, strict=True)) for e, row in zip(experts, own_beta.tolist(), strict=False)},
+        {c: dict(zip(items, row, strict=True)) for c, row in zip(among, worths.tolist(), strict=False)},
     )
+
+
+def _categories(
+    categories: Any, spread: Any, worth: Floats, votes: int, owner: str, random_state: int
+) -> tuple[list[str], Codes, Floats]:
+    """Return the names of the categories, that of every vote, and the scores of the items in each."""
+    apart = _least_zero(spread, "category_spread", owner)
+    if not len(categories):
+        if apart:
+            raise ParameterError.invalid("categories", owner, "given where they differ", categories)
+        return [], np.zeros(votes, dtype=np.int32), worth[None, :]
+    names, sizes = _named(categories, "c", "categories", owner)
+    if (sizes < 0).any() or not sizes.any():
+        raise ParameterError.invalid("categories", owner, "numbers >= 0, one of them above 0", categories)
+    rng = instance_stream(random_state, "categories")
+    deviation = apart * rng.standard_normal((len(names), len(worth)))
+    worths = worth + deviation - deviation.mean(axis=1, keepdims=True)
+    category = rng.choice(len(names), votes, p=sizes / sizes.sum()).astype(np.int32)
+    return names, category, worths
 
 
 class RunsSample(NamedTuple):

@@ -30,6 +30,7 @@ __all__ = [
     "learned_adherence",
     "list_agreement",
     "lists_per_expert",
+    "outcome_agreement",
     "support",
     "surely_inverted",
 ]
@@ -42,6 +43,10 @@ class LearnsExperts(Protocol):
         """Return what was learned about the experts, column by column."""
         ...
 
+    def expert_habits(self) -> dict[str, list[Any]]:
+        """Return the habits of the experts, column by column; empty where none were looked for."""
+        ...
+
 
 class LearnsAdherence(Protocol):
     """A method that learns one number for every expert."""
@@ -51,6 +56,8 @@ class LearnsAdherence(Protocol):
     unknown_experts: str
 
 
+# Up to this many experts times items, who compared what is a table; above it, sorted keys.
+_TABLE = 50_000_000
 # What a learned weight below 0 says, and what it says where labels show that the expert's own order is upside down.
 DISCOUNTED = "discounted: beside the others, what it puts first goes down"
 INVERTED = "inverted: what it puts first goes down"
@@ -195,8 +202,9 @@ def expert_records(
         )
     else:
         records = _comparing_experts(votes, votes.expert, consensus, trust or {})
-    learned = method.learned_experts() if method is not None else None
-    if learned:
+    for learned in (method.learned_experts(), method.expert_habits()) if method is not None else ():
+        if not learned:
+            continue
         known = {expert: row for row, expert in enumerate(learned["expert"])}
         for record in records:
             # Who has no weights of their own has those that are shared, where there are such.
@@ -253,6 +261,25 @@ def list_agreement(votes: Preferences, rank: Codes | Floats, *, behind: bool) ->
         net + np.bincount(votes.row_list, weights=below_less_above[votes.slot], minlength=n_lists),
         in_own + n * (m - n),
         m * (m - 1) / 2 - tied,
+    )
+
+
+def outcome_agreement(votes: Comparisons, rank: Codes | Floats) -> Floats:
+    """Return for every expert the share of its outcomes that agree with a ranking less that of those against it.
+
+    Ties agree with nothing. NaN where an expert has no outcome.
+
+    Examples
+    --------
+    >>> c = Comparisons("all", ["x", "x", "y"], ["a", "b", "a"], ["b", "c", "b"], [1, 0, 0], [0, 0, 1], [0, 1, 0])
+    >>> outcome_agreement(c, np.array([1, 2, 3])).tolist()
+    [0.5, -1.0]
+    """
+    sign = np.sign(rank[votes.right] - rank[votes.left])
+    k, expert = votes.n_experts, votes.row_expert
+    return ratio(
+        np.bincount(expert, weights=sign * (votes.n_left - votes.n_right), minlength=k),
+        np.bincount(expert, weights=votes.outcomes, minlength=k),
     )
 
 
@@ -317,21 +344,26 @@ def _list_experts(votes: Preferences, consensus: Consensus) -> list[dict[str, An
 def _comparing_experts(
     votes: Comparisons, expert: Codes, consensus: Consensus, trust: Mapping[str, float]
 ) -> list[dict[str, Any]]:
-    sign = np.sign(consensus.rank[votes.right] - consensus.rank[votes.left])
-    for_it = sign * (votes.n_left - votes.n_right)
-    outcomes = votes.outcomes
     k, n = votes.n_experts, max(votes.n_slots, 1)
-    both = np.concatenate([expert, expert]).astype(np.int64)
-    seen = np.unique(both * n + np.concatenate([votes.left, votes.right])) // n
-    answered = np.unique(expert.astype(np.int64) * len(votes) + votes.slots.instance[votes.left]) // max(len(votes), 1)
     return _records(
         votes.experts.tolist(),
-        np.bincount(answered, minlength=k),
+        _n_distinct(k, max(len(votes), 1), (expert, votes.slots.instance[votes.left])),
         np.bincount(expert, minlength=k),
-        np.bincount(seen, minlength=k) / n,
+        _n_distinct(k, n, (expert, votes.left), (expert, votes.right)) / n,
         np.array([trust.get(name, 1.0) for name in votes.experts]),
-        ratio(np.bincount(expert, weights=for_it, minlength=k), np.bincount(expert, weights=outcomes, minlength=k)),
+        outcome_agreement(votes, consensus.rank),
     )
+
+
+def _n_distinct(k: int, n: int, *parts: tuple[Codes, Codes | Ints]) -> Ints:
+    """Return for each of k experts how many of n things it occurs with, in parts of rows of expert and thing."""
+    if k * n <= _TABLE:
+        table = np.zeros((k, n), dtype=np.bool_)
+        for expert, thing in parts:
+            table[expert, thing] = True
+        return np.asarray(table.sum(axis=1))
+    keys = np.concatenate([expert.astype(np.int64) * n + thing for expert, thing in parts])
+    return np.bincount(np.unique(keys) // n, minlength=k)
 
 
 def _records(

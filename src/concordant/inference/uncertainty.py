@@ -26,7 +26,9 @@ __all__ = [
     "batched",
     "is_covariance",
     "warn_few_instances",
+    "ModeratedMeat",
     "moderated",
+    "moderated_meat",
     "regauge",
     "sample_covariance",
     "some_items",
@@ -231,10 +233,33 @@ def moderated(
     effective : float64[..., m], optional
         G_i, where the likelihood of an expert may depend on the score of an item that the expert does not compare.
     """
-    m = known.shape[-1]
-    count = np.asarray(clusters.count, dtype=np.float64)[..., None]
     at = np.diagonal(known, axis1=-2, axis2=-1)
     seen = np.diagonal(sandwich, axis1=-2, axis2=-1)
+    count, effective, a, b, design, unanimous = _moderation(clusters, known.shape[-1], effective)
+    table = _scaled(sandwich, np.sqrt(a)) + _scaled(known, np.sqrt(b * design))
+    variance = np.diagonal(table, axis1=-2, axis2=-1)
+    # Satterthwaite: the item's own part has the degrees of freedom of its clusters, the shared part those of all.
+    pooled = b * (design - 1.0) * at
+    doubt = (a * seen) ** 2 / np.maximum(effective - 1.0, 1.0) + pooled**2 / np.maximum(2.0 * (count - 1.0), 1.0)
+    freedom = np.full(variance.shape, np.inf)
+    np.divide(variance**2, doubt, out=freedom, where=doubt > 0)
+    return ScoreCovariance(_symmetrised(table), np.maximum(freedom, 1.0), effective, unanimous)
+
+
+class _Moderation(NamedTuple):
+    """The number of clusters, G_i, a_i, b_i and K_i of `score_covariance`, and whether clusters do not differ."""
+
+    n_clusters: Floats
+    effective: Floats
+    a: Floats
+    b: Floats
+    design: Floats
+    unanimous: Any
+
+
+def _moderation(clusters: Clusters, m: int, effective: Floats | None = None) -> _Moderation:
+    """Return what moderates the sandwich of `m` scores; `effective` is as in `moderated`."""
+    count = np.asarray(clusters.count, dtype=np.float64)[..., None]
     from_all = clusters.information**2 / np.maximum(clusters.squares, _TINY)
     design = _design_effect(clusters, m, from_all)
     # The gradients of equal clusters balance the prior together, each with the same share.
@@ -244,14 +269,54 @@ def moderated(
     share = effective - 1.0 + _POOLED_CLUSTERS
     a = np.where(unanimous[..., None], 0.0, effective / share)
     b = np.where(unanimous[..., None], 1.0, _POOLED_CLUSTERS / share)
-    table = _scaled(sandwich, np.sqrt(a)) + _scaled(known, np.sqrt(b * design))
-    variance = np.diagonal(table, axis1=-2, axis2=-1)
-    # Satterthwaite: the item's own part has the degrees of freedom of its clusters, the shared part those of all.
-    pooled = b * (design - 1.0) * at
-    doubt = (a * seen) ** 2 / np.maximum(effective - 1.0, 1.0) + pooled**2 / np.maximum(2.0 * (count - 1.0), 1.0)
-    freedom = np.full(variance.shape, np.inf)
-    np.divide(variance**2, doubt, out=freedom, where=doubt > 0)
-    return ScoreCovariance(_symmetrised(table), np.maximum(freedom, 1.0), effective, unanimous)
+    return _Moderation(count, effective, a, b, design, unanimous)
+
+
+class ModeratedMeat(NamedTuple):
+    """The covariance of the gradient of the votes, moderated where clusters are few.
+
+    Attributes
+    ----------
+    table : float64[p, p]
+        The covariance: scores first, then what else was estimated.
+    clusters : Clusters
+        The sums that it was made from.
+    effective : float64[m]
+        The effective number of clusters that inform each score.
+    own, pooled : float64[m]
+        The part of its diagonal that the score's own clusters give, and the part of the common design effect above 1.
+    """
+
+    table: Floats
+    clusters: Clusters
+    effective: Floats
+    own: Floats
+    pooled: Floats
+
+
+def moderated_meat(information: Floats, clusters: Clusters) -> ModeratedMeat:
+    """Return √(a_i a_j) M_ij + √(b_i b_j K_i K_j) H_ij, M the meat of the clusters and H the information of the scores.
+
+    It moderates the gradients as `moderated` does the covariance, with the same a, b and K: for models in which a score
+    is estimated from the clusters of other scores too.
+
+    Examples
+    --------
+    One cluster does not show how far clusters differ:
+
+    >>> one = Clusters(np.zeros((1, 1)), np.array([4.0]), np.array([16.0]), 1.0, np.zeros(1))
+    >>> moderated_meat(np.array([[4.0]]), one).table.tolist()
+    [[4.0]]
+    """
+    m = len(information)
+    _, effective, a, b, design, _ = _moderation(clusters, m)
+    table = np.array(clusters.meat)
+    table[:m] *= np.sqrt(a)[:, None]
+    table[:, :m] *= np.sqrt(a)
+    own = np.diagonal(table)[:m].copy()
+    table[:m, :m] += _scaled(information, np.sqrt(b * design))
+    pooled = b * (design - 1.0) * np.diagonal(information)
+    return ModeratedMeat(table, clusters, effective, own, pooled)
 
 
 def batched(

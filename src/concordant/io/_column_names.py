@@ -83,7 +83,7 @@ HEADER_WORDS = frozenset(
 def from_frame_call(names: Iterable[str]) -> str:
     """Return the call of from_frame that reads comparisons or labels from columns of these names, "" for others.
 
-    >>> from_frame_call(["model_a", "model_b", "winner", "judge"])
+    >>> from_frame_call(["question_id", "model_a", "model_b", "winner", "judge"])
     'from_frame(df, left="model_a", right="model_b", winner="winner", expert="judge")'
     >>> from_frame_call(["query", "doc", "relevance"])
     'from_frame(df, instance="query", item="doc", label="relevance")'
@@ -95,14 +95,17 @@ def from_frame_call(names: Iterable[str]) -> str:
 
     sides = next(((by[a], by[b]) for a, b in SIDE_PAIRS if a in by and b in by), None)
     columns: dict[str, str | None]
+    # Votes are one instance unless a column says so itself: each vote of an arena has a question of its own.
+    instance = by.get("instance")
     if sides is not None and named("outcome") is not None:
         columns = {"left": sides[0], "right": sides[1], "winner": named("outcome"), "expert": named("expert")}
     elif named("winner") is not None and named("loser") is not None:
         columns = {"winner": named("winner"), "loser": named("loser"), "expert": named("expert")}
     elif named("label") is not None and named("item") is not None and named("expert") is None:
         columns = {"item": named("item"), "label": named("label")}
+        instance = named("instance")
     else:
         return ""
-    columns = {"instance": named("instance")} | columns
+    columns = {"instance": instance} | columns
     named_columns = ", ".join(f'{word}="{shorten(name)}"' for word, name in columns.items() if name is not None)
     return f"from_frame(df, {named_columns})"

@@ -498,7 +498,8 @@ def open_bytes(path: PathLike) -> BinaryIO:
         raw = open(path, "rb")  # noqa: SIM115 - the caller closes what is returned
     try:
         # Peek instead of opening twice: a pipe can be read only once.
-        kind = _compression_of(raw.peek(8))
+        with _readable(path):
+            kind = _compression_of(raw.peek(8))
         if kind is None:
             return raw
         if kind == "zst":

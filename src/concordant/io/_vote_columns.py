@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple, cast
 import numpy as np
 import polars as pl
 
-from concordant.errors import ColumnError, DataError, DataWarning, ParameterError, quote, shorten, warn
+from concordant.errors import ColumnError, DataError, DataWarning, ParameterError, listing, quote, shorten, warn
 from concordant.execution import report_note
 from concordant.io._builders import MISSING_WORDS, parse_numbers
 from concordant.io._row_sources import FileSource, RowSource
@@ -72,6 +72,15 @@ class _Field(NamedTuple):
         if len(objects):
             found = found.scatter(objects, [_sum_of(found[int(row)]) for row in objects])
         return found
+
+    def fields(self, frame: pl.DataFrame, role: str) -> list[str]:
+        """Return the fields of the objects in which the field is looked for, as the first row with any has them."""
+        series = frame[role]
+        text = series.struct.json_encode() if isinstance(series.dtype, pl.Struct) else series.cast(pl.String)
+        stem = self.path.rpartition(".")[0]
+        found = text.drop_nulls().head(1).str.json_path_match(f"$.{stem}" if stem else "$")
+        value = json.loads(found[0]) if len(found) and (found[0] or "").startswith("{") else {}
+        return [f"{stem}.{name}" if stem else name for name in value]
 
 
 def _sum_of(text: str) -> str:
@@ -179,11 +188,11 @@ class VoteQuantities:
 
     def values(self, quantity: VoteQuantity, frame: pl.DataFrame, role: str, source: RowSource) -> pl.Series:
         """Return the values of a covariate, left minus right; `role` is the name of its columns in the frame."""
-        left = self._numbers(quantity.left.of(frame, role), quantity.name, source)
+        left = self._numbers(self._of(quantity.left, quantity, frame, role), quantity.name, source)
         if quantity.right is None:
             self._note_sign(quantity.name, left)
             return left.alias(role)
-        right = self._numbers(quantity.right.of(frame, f"{role} right"), quantity.name, source)
+        right = self._numbers(self._of(quantity.right, quantity, frame, f"{role} right"), quantity.name, source)
         if not quantity.normalised:
             return (left - right).alias(role)
         low = ((left < 0) | (right < 0)).fill_null(False).arg_true()
@@ -197,6 +206,17 @@ class VoteQuantities:
         total = left + right
         # Nothing on either side is no difference.
         return ((left - right) / total.set(total == 0, 1.0)).alias(role)
+
+    def _of(self, field: _Field, quantity: VoteQuantity, frame: pl.DataFrame, role: str) -> pl.Series:
+        """Return the values of a field; raise where no row has it."""
+        found = field.of(frame, role)
+        if field.path and len(found) and found.null_count() == len(found):
+            known = field.fields(frame, role)
+            there = f"The first has {listing(known, 12)}." if known else "It holds no JSON objects."
+            raise ColumnError(
+                f"the covariate {quote(quantity.name)}: no row has a field {quote(field.path)} in its column. {there}"
+            )
+        return found
 
     def _numbers(self, column: pl.Series, name: str, source: RowSource) -> pl.Series:
         what = f"covariate {quote(name)}"

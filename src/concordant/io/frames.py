@@ -403,7 +403,7 @@ class _Frame:
             known = ALIASES.get(role, ()) if role != "value" else (*ALIASES["rank"], *ALIASES["rating"])
             like = next((n for n in self.names if normalise_name(n) in known and n not in wanted.values()), None)
             found.append(f'{role}="{shorten(like)}"' if like is not None else f"{role}=...")
-        if "instance" not in wanted:
+        if not {"instance", "left", "winner"} & set(wanted):
             like = next((n for n in self.names if normalise_name(n) in ALIASES["instance"]), None)
             found[:0] = [] if like is None else [f'instance="{shorten(like)}"']
         return f"from_frame(df, {', '.join(found)})."

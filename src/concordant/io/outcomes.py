@@ -24,7 +24,7 @@ __all__ = [
     "OutcomeColumn",
     "OutcomeReader",
     "OutcomeWords",
-    "Outcomes",
+    "OutcomeCounts",
     "count_outcomes",
 ]
 
@@ -131,7 +131,7 @@ class OutcomeColumn(NamedTuple):
     right: pl.Series
 
 
-class Outcomes(NamedTuple):
+class OutcomeCounts(NamedTuple):
     """For every comparison, 1 where left won, right won, they tied, or both were bad."""
 
     n_left: Floats
@@ -174,10 +174,10 @@ class OutcomeReader:
         self._parts = parts
         self._no_side: tuple[RowSource, int] | None = None
 
-    def count(self, column: OutcomeColumn, source: RowSource) -> Outcomes:
+    def count(self, column: OutcomeColumn, source: RowSource) -> OutcomeCounts:
         """Return the outcomes of a part of the file."""
         code = self._codes(column, source)
-        return Outcomes(*((code == k).astype(np.float64) for k in range(4)))
+        return OutcomeCounts(*((code == k).astype(np.float64) for k in range(4)))
 
     def _codes(self, column: OutcomeColumn, source: RowSource) -> _Outcome:
         column = column._replace(winner=column.winner.fill_null(""))
@@ -268,7 +268,9 @@ class OutcomeReader:
             row,
             f"the outcome {quote(column.winner[row], 60)} of {quote(column.left[row])} against "
             f"{quote(column.right[row])} is "
-            f"not known. Seen: {listed}. Known: {_SHOWN}; or the name of the item, or of its column.",
+            f"not known. Seen: {listed}. Known: {_SHOWN}; or the name of the item, or of its column. Other words are "
+            "read if you say what they mean, left, right, tie or both_bad: outcomes={'tie': ['even']}, on the command "
+            'line --read \'outcomes={"tie": ["even"]}\'.',
         )
 
 

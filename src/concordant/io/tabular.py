@@ -91,6 +91,7 @@ __all__ = [
     "long_rankings",
     "long_ratings",
     "long_scores",
+    "dates_and_categories",
     "names_experts",
     "read_comparisons",
     "read_consensus",
@@ -745,6 +746,27 @@ def _collapsed_elsewhere(engine: Cluster, files: list[Path], how: dict[str, Any]
 
 def _collapsed_file(file: Path, how: dict[str, Any]) -> Comparisons:
     return read_comparisons(file, collapse=True, **how)
+
+
+def dates_and_categories(path: PathLike | Iterable[PathLike], *, columns: Columns | None = None) -> dict[str, str]:
+    """Return the columns that hold times and categories by their usual names, in all tables of votes.
+
+    The result goes to `time=` and `category=` of `read_comparisons`; nothing is looked for under names such as "time",
+    which may be durations.
+    """
+    request = ColumnRequest("read_comparisons", columns, _PAIR_WORDS, None)
+    usual = {"time": TIME_NAMES, "category": ("category", *CATEGORY_NAMES)}
+    out: dict[str, str] = {}
+    for n, file in enumerate(expand(path)):
+        table = open_table(file, words=HEADER_WORDS, named=request.names)
+        by_name = ResolvedColumns(table, request).by_name
+        held = {
+            word: table.names[next(iter(by_name[name]))]
+            for word, names in usual.items()
+            if (name := next((name for name in names if len(by_name.get(name, ())) == 1), None)) is not None
+        }
+        out = held if n == 0 else {word: name for word, name in out.items() if held.get(word) == name}
+    return out
 
 
 def names_experts(path: PathLike | Iterable[PathLike], *, columns: Columns | None = None) -> bool:

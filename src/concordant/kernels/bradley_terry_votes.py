@@ -174,14 +174,13 @@ def collapse_votes(
     else:
         first, group, total = _distinct_rows(left, right, counts, x, apart, pairs.n_slots)
         left, right, x = left[first], right[first], x[first]
-    design = np.ones((len(left), 1 + x.shape[1]))
+    design = np.empty((len(left), 1 + x.shape[1]))
+    design[:, 0] = 1.0
     design[:, 1:] = x
-    n = max(pairs.n_slots, 1)
-    known = pairs.left.astype(np.int64) * n + pairs.right
-    own = np.minimum(left, right).astype(np.int64) * n + np.maximum(left, right)
-    pair = np.minimum(np.searchsorted(known, own), max(len(known) - 1, 0))
-    missing = known[pair] != own if len(known) else np.ones(0, dtype=np.bool_)
+    pair = _pair_of_rows(left, right, pairs)
+    missing = pair < 0
     if missing.any():
+        pair = np.maximum(pair, 0)
         # A pair whose counts vanish beside those of others is none.
         total = np.where(missing, 0.0, total)
     row_of[held] = group
@@ -189,6 +188,23 @@ def collapse_votes(
     starts = np.searchsorted(pair, pairs.starts) if len(pairs.starts) > 2 else np.array([0, len(pair)])
     ends = left.astype(np.int32), right.astype(np.int32)
     return VoteRows(*ends, won, lost, tied, design, np.zeros(len(pair)), pair, starts, pairs), row_of
+
+
+def _pair_of_rows(left: Codes, right: Codes, pairs: Pairs) -> Ints:
+    """Return the place of every row's pair among the pairs, -1 where it is not among them."""
+    n = max(pairs.n_slots, 1)
+    known = pairs.left.astype(np.int64) * n + pairs.right
+    own = np.minimum(left, right) * np.int64(n) + np.maximum(left, right)
+    if n * n <= 4 * len(own):
+        # Few items: a table is faster than a search for each row.
+        table = np.full(n * n, -1, dtype=np.int64)
+        table[known] = np.arange(len(known))
+        out: Ints = table[own]
+        return out
+    if not len(known):
+        return np.full(len(own), -1, dtype=np.int64)
+    place = np.minimum(np.searchsorted(known, own), len(known) - 1)
+    return np.where(known[place] == own, place, -1)
 
 
 def _is_continuous(x: Floats) -> bool:

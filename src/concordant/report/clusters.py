@@ -19,6 +19,7 @@ from concordant.data.consensus import Consensus
 from concordant.data.index import Texts
 from concordant.data.preferences import Preferences
 from concordant.errors import ConcordantWarning
+from concordant.inference.experts import outcome_agreement
 from concordant.kernels.lists import offsets_of, order_lists, ranges
 from concordant.report.agreement import expert_agreement
 from concordant.report.consensus_agreement import ConsensusAgreement, consensus_agreement, outcome_counts_by_expert
@@ -250,7 +251,12 @@ def _cluster_consensus(votes: Preferences | Comparisons, part: Ints) -> tuple[Co
         # Warnings about a part of the experts say nothing about all of them.
         warnings.simplefilter("ignore", ConcordantWarning)
         consensus = method.fit_predict(own)
-    return consensus, consensus_agreement(votes, consensus)
+    if isinstance(votes, Preferences):
+        return consensus, consensus_agreement(votes, consensus)
+    said = outcome_counts_by_expert(votes)
+    lists, error = (said > 0).astype(np.int64), 1.0 / np.sqrt(np.maximum(said, 1.0))
+    mean = outcome_agreement(votes, consensus.rank)
+    return consensus, ConsensusAgreement(lists, said.astype(np.int64), np.full(len(said), np.nan), mean, error)
 
 
 def _make_cluster(members: Ints, consensus: Consensus, agreement: ConsensusAgreement) -> ExpertCluster:

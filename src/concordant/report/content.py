@@ -20,10 +20,11 @@ from concordant.data.consensus import Consensus
 from concordant.data.container import counted
 from concordant.data.labels import Labels
 from concordant.data.preferences import Preferences
-from concordant.errors import DataError, listing, shorten
+from concordant.errors import ConcordantError, DataError, listing, shorten
 from concordant.inference.experts import support
 from concordant.report._instances import best_slots, rank_table
 from concordant.report.agreement import cluster_order, expert_agreement
+from concordant.report.arena import Arena, build_arena
 from concordant.report.clusters import cluster_experts, cluster_p_value
 from concordant.report.consensus_agreement import (
     ConsensusAgreement,
@@ -41,9 +42,11 @@ from concordant.report.method_results import (
     RankDifference,
     RankIntervals,
     Votes,
+    collect_warnings,
     default_learners,
     default_methods,
     find_rank_intervals,
+    left_out_methods,
     method_agreement,
     rank_differences,
     run_method,
@@ -83,6 +86,8 @@ _MANY_PAIRS = 100
 _SAME_ORDER = 1e-9
 # Experts times items above which leave-one-out agreement uses sampled instances.
 _CELLS_SORTED = 50_000_000
+# Votes above which clusters of experts are not looked for.
+_CLUSTERED_VOTES = 100_000
 
 
 class Place(NamedTuple):
@@ -118,7 +123,11 @@ class Instance(NamedTuple):
 
 
 class ExpertRow(NamedTuple):
-    """One expert: its number of lists and rows, its agreement, and the weights that methods learned for it."""
+    """One expert: its number of lists and rows, its agreement, and what methods learned about it.
+
+    `left_share` is how often the expert would choose the left one of two equal items where it does not tie, and
+    `tie_share` how often it would tie them, where the reliability of experts was learned from votes.
+    """
 
     name: str
     lists: int
@@ -132,6 +141,8 @@ class ExpertRow(NamedTuple):
     value: float | None
     outlier: str
     group: int | None
+    left_share: float | None = None
+    tie_share: float | None = None
 
 
 class GroupRow(NamedTuple):
@@ -180,6 +191,8 @@ class Experts:
         Number of sampled instances behind the pairwise agreement; None where all were used.
     p_clusters : float or None
         P-value of the hypothesis that the experts share one opinion; None where no clusters were looked for.
+    by_weight : str
+        The method by whose reliability of experts the rows are ordered, where they are not ordered by agreement.
     """
 
     rows: list[ExpertRow]
@@ -194,6 +207,7 @@ class Experts:
     same_order: list[tuple[str, str, int]] = field(default_factory=list)
     n_sampled: int | None = None
     p_clusters: float | None = None
+    by_weight: str = ""
 
 
 class MethodRow(NamedTuple):
@@ -256,6 +270,10 @@ class Report:
         "elo" for a leaderboard on the Elo scale.
     gauge : str or None
         What fixes the origin of its scores.
+    arena : Arena or None
+        Win rates, effects, habits and votes over time, for votes on one set of items.
+    method_note : str
+        Which methods were left out by default, and why; empty where none was.
     """
 
     title: str
@@ -281,6 +299,8 @@ class Report:
     names: dict[str, str] = field(default_factory=dict)
     scale: str | None = None
     gauge: str | None = None
+    arena: Arena | None = None
+    method_note: str = ""
 
 
 def build_report(
@@ -318,7 +338,8 @@ def build_report(
         Item id -> name. Ids that are not in the data are ignored.
     rescale : callable, optional
         What the consensus that is shown is made from that of the method, such as ``lambda c: c.scaled("elo",
-        anchor="gpt-4").with_tiers()``; ranks must stay as they are.
+        anchor="gpt-4").with_tiers()``; ranks must stay as they are. By default votes on one set of items are shown on
+        an Elo scale, with the mean of the items at 1000, and with tiers.
     progress : callable
         Called with a description of each step.
 
@@ -356,8 +377,12 @@ def build_report(
     main, consensus = results[0], results[0].consensus
     if consensus is None:
         raise DataError("there is no consensus to show.")
+    arena_votes = votes if isinstance(votes, Comparisons) and len(votes) == 1 else None
+    gauge = None
     if rescale is not None:
         consensus = rescale(consensus)
+    elif arena_votes is not None:
+        consensus, gauge = _on_elo_scale(consensus, main.method, arena_votes)
     progress("resampling the experts")
     ranges = find_rank_intervals(main, votes)
     evaluation = None
@@ -370,14 +395,26 @@ def build_report(
         None if isinstance(votes, Comparisons) and votes.expert is None else consensus_agreement(votes, consensus)
     )
     experts = None if agreement is None else _experts(votes, consensus, agreement, results, evaluation)
+    arena, unshown = None, list[str]()
+    if arena_votes is not None:
+        progress("comparing items pair by pair")
+        arena = build_arena(arena_votes, consensus, results)
+        unshown.extend(arena.left_out)
     progress("comparing the methods")
     tau = method_agreement(results, votes)
-    left_out: list[str] = []
+    left_out = unshown
     context = _Context(votes, consensus, ranges, labels, results, evaluation, item_names)
     leaderboard = _leaderboard(context, left_out) if len(votes) == 1 else []
     instances = _instances(context, agreement, left_out) if len(votes) > 1 else []
     rows = [_method_row(o, results, tau, consensus) for o in attempted]
     rows += _learner_rows(learners, labels, evaluation)
+    absent = left_out_methods(votes) if methods is None else None
+    if absent is not None and absent.reliability:
+        left_out.append(absent.reliability)
+    if experts is not None and _too_many_to_cluster(votes):
+        left_out.append(
+            f"Clusters of experts were not looked for: with more than {_CLUSTERED_VOTES:,} votes it takes long."
+        )
     if experts is not None and experts.total > len(experts.rows):
         left_out.append(f"{experts.total - len(experts.rows):,} of {experts.total:,} experts are not in the table.")
     if experts is not None:
@@ -413,8 +450,35 @@ def build_report(
         left_out=left_out,
         names=item_names,
         scale=consensus.scale if consensus.scale == "elo" else None,
-        gauge=consensus.gauge,
+        gauge=gauge or consensus.gauge,
+        arena=arena,
+        method_note="" if absent is None else absent.uneven,
     )
+
+
+def _on_elo_scale(consensus: Consensus, method: Aggregator, votes: Comparisons) -> tuple[Consensus, str | None]:
+    """Return a board of log odds on an Elo scale with tiers, and what fixes its origin; other boards as they are.
+
+    The origin is the anchor of the method, or else the mean of the items compared.
+    """
+    if consensus.scale != "log-odds":
+        return consensus, None
+    anchor = getattr(method, "anchor", None)
+    compared = consensus.items.take(np.flatnonzero(support(votes) > 0)).tolist()
+    with collect_warnings([]):
+        try:
+            board = consensus.scaled("elo", anchor=compared if anchor is None else anchor)
+        except ConcordantError:
+            return consensus, None
+        # Tiers need standard errors.
+        board = board if board.stderr is None else board.with_tiers()
+    if anchor is not None:
+        return board, board.gauge
+    return board, f"the mean of these {len(compared):,} items is at 1000, and moves when items join"
+
+
+def _too_many_to_cluster(votes: Votes) -> bool:
+    return isinstance(votes, Comparisons) and votes.n_experts > MANY_EXPERTS and votes.n_rows > _CLUSTERED_VOTES
 
 
 def _known_names(votes: Votes, names: Mapping[str, str]) -> dict[str, str]:
@@ -600,11 +664,12 @@ def _experts(
         nearest = _nearest(pairwise, names)
     else:
         outliers = outlying_experts(agreement)
-        p_clusters = cluster_p_value(votes)
-        if p_clusters <= _SIGNIFICANT:
+        p_clusters = None if _too_many_to_cluster(votes) else cluster_p_value(votes)
+        if p_clusters is not None and p_clusters <= _SIGNIFICANT:
             groups, group_of = _groups(votes, consensus, agreement)
     weights = _learned_weights(results, evaluation)
     values = {} if evaluation is None else evaluation.expert_values
+    answers = _answers_to_equals(results)
     rows = [
         ExpertRow(
             name,
@@ -619,10 +684,15 @@ def _experts(
             values.get(name),
             outliers.get(e, ""),
             group_of.get(e),
+            *(_none_if_nan(share) for share in answers.get(name, (None, None))),
         )
         for e, name in enumerate(names)
     ]
-    rows.sort(key=lambda row: (row.agreement is None, -(row.agreement or 0.0)))
+    # By agreement those with few votes would be at both ends of a crowd; what was learned shrinks.
+    by_weight = next(iter(weights)) if k > MANY_EXPERTS and weights and isinstance(votes, Comparisons) else ""
+    order_of = [w if by_weight and (w := row.weights.get(by_weight)) is not None else row.agreement for row in rows]
+    ranked = sorted(zip(order_of, rows, strict=True), key=lambda pair: (pair[0] is None, -(pair[0] or 0.0)))
+    rows = [row for _, row in ranked]
     if k > _EXPERT_ROWS:
         half = _EXPERT_ROWS // 2
         known = [row for row in rows if row.agreement is not None]
@@ -642,7 +712,23 @@ def _experts(
         same_order,
         n_sampled,
         p_clusters,
+        by_weight,
     )
+
+
+def _answers_to_equals(results: list[MethodResult]) -> dict[str, tuple[float, float]]:
+    """Return by expert how often it takes the left one of two equal items, ties apart, and how often it ties them.
+
+    Empty where no method learned it.
+    """
+    for result in results:
+        learned = {} if result.consensus is None else result.method.learned_experts()
+        if "side" in learned and "tie_tendency" in learned:
+            side, tie = (np.array(learned[name], dtype=np.float64) for name in ("side", "tie_tendency"))
+            left = 1.0 / (1.0 + np.exp(-side))
+            tied = np.exp(tie) / (2.0 * np.cosh(side / 2.0) + np.exp(tie))
+            return dict(zip(learned["expert"], zip(left.tolist(), tied.tolist(), strict=True), strict=True))
+    return {}
 
 
 def _pairwise_agreement(votes: Votes) -> tuple[Floats, list[tuple[int, int, int]]]:
@@ -717,8 +803,10 @@ def _learned_weights(results: list[MethodResult], evaluation: LabelEvaluation | 
     out = {}
     for result in results:
         learned = result.method.learned_experts()
-        if learned and len({round(float(w), 9) for w in learned["weight"]}) > 1:
-            out[result.label] = dict(zip(learned["expert"], (float(w) for w in learned["weight"]), strict=True))
+        # The slope of an expert with few votes shrinks to the mean.
+        weight = learned.get("slope", learned.get("weight", []))
+        if len({round(float(w), 9) for w in weight}) > 1:
+            out[result.label] = dict(zip(learned["expert"], (float(w) for w in weight), strict=True))
     return out | ({} if evaluation is None else evaluation.weights)
 
 
@@ -869,6 +957,12 @@ def _about_leaderboard(context: _Context) -> str:
         shared = listed(context.item_names(ranking[:leaders]), word="item")
         return f"By {context.results[0].label}, {counted(leaders, 'item')} share the first place: {shared}."
     text = f"By {context.results[0].label}, {listed(context.item_names(ranking[:1]), word='item')} comes first"
+    first, board = int(context.consensus.order()[0]), context.consensus
+    if board.scale == "elo":
+        text += f" (Elo {board.score[first]:.0f}"
+        known = board.lower is not None and board.upper is not None
+        half = (board.upper[first] - board.lower[first]) / 2 if known else np.nan  # type: ignore[index]
+        text += ")" if np.isnan(half) else f" ± {half:.0f})"
     if len(ranking) > 2:
         text += f", then {listed(context.item_names(ranking[1:3]), word='item')}"
     if context.ranges is None or np.isnan(context.ranges.upper[context.consensus.order()[0]]):

@@ -290,7 +290,7 @@ def _of_comparisons(votes: Comparisons) -> DataSummary:
         Fact("Instances", f"{len(votes):,}", "ranked separately; a leaderboard is one instance"),
         Fact("Experts", f"{votes.n_experts:,}" if named else "not named", "who compare: judges, users, models"),
         Fact("Items", f"{m:,}"),
-        Fact("Comparisons", f"{total:,.6g}", "wins, losses and ties"),
+        Fact("Comparisons", f"{total:,.15g}", "wins, losses and ties"),
         Fact("Ties", percent(share), "of the outcomes"),
         Fact("Pairs compared", f"{met:,}", f"of {possible:,} possible ({percent(met / max(possible, 1))})"),
     ]

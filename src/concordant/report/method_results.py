@@ -37,6 +37,7 @@ __all__ = [
     "default_learners",
     "default_methods",
     "find_rank_intervals",
+    "left_out_methods",
     "method_agreement",
     "rank_differences",
     "run_method",
@@ -57,6 +58,12 @@ _LEVEL = 0.95
 # Rank differences are shown for items in the top 10 of some method.
 _TOP = 10
 _CRF_ROWS = 400_000
+# Votes above which a report does without the reliability of experts: without and with covariates.
+_RELIABILITY_VOTES, _RELIABILITY_STYLED = 3_000_000, 400_000
+# Tolerance of a fit of which three or four digits are shown; slopes are within 1e-5 of those of a full fit.
+_SHOWN_DIGITS = 1e-6
+# Items are compared about equally often if none takes part in more than this many times the votes of another.
+_EVEN = 2.0
 
 
 class NamedMethod(NamedTuple):
@@ -117,10 +124,21 @@ def default_methods(votes: Votes) -> list[NamedMethod]:
     """
     m = votes.slots.sizes.astype(np.float64)
     if isinstance(votes, Comparisons):
-        out = [_make("bradley-terry")]
-        if votes.expert is not None and votes.n_experts > 2:
-            out.append(_make("bradley-terry", reliability=True))
-        out += [_make("mpm"), _make("copeland"), _make("markov-chain")]
+        absent = left_out_methods(votes)
+        style = {"covariates": "all"} if len(votes.covariate_names) else {}
+        out = [_make("bradley-terry", **style)]
+        if votes.expert is not None and votes.n_experts > 2 and not absent.reliability:
+            label = _make("bradley-terry", **style, reliability=True).label
+            # Only ranks and the reliability of experts are shown of it: no intervals, and fewer sweeps.
+            out.append(
+                NamedMethod(
+                    label, create("bradley-terry", **style, reliability=True, uncertainty="none", tol=_SHOWN_DIGITS)
+                )
+            )
+        if style:
+            out.append(NamedMethod("bradley-terry(covariates=[])", create("bradley-terry", covariates=[])))
+        if not absent.uneven:
+            out += [_make("mpm"), _make("copeland"), _make("markov-chain")]
         return out
     lists = np.bincount(votes.list_instance, minlength=len(votes))
     pairs = float((lists * m * m).sum())
@@ -137,6 +155,58 @@ def default_methods(votes: Votes) -> list[NamedMethod]:
     out = [_make("rrf")] + ([_make("comb-mnz")] if votes.kind == "score" else [])
     out += [_make("borda"), _make("median-rank"), _make("ulara")]
     return out + ([_make("copeland")] if pairs <= _COPELAND_COST else [])
+
+
+class LeftOut(NamedTuple):
+    """Why a report on comparisons leaves out methods by default; empty where it does not."""
+
+    reliability: str = ""
+    uneven: str = ""
+
+
+def left_out_methods(votes: Votes) -> LeftOut:
+    """Return why methods are left out by default.
+
+    MPM, Copeland and Markov chains sum or count over opponents. Where some items meet many and others few, their scores
+    follow the exposure of an item and not its strength alone.
+
+    Examples
+    --------
+    >>> import concordant as cc
+    >>> left_out_methods(cc.Comparisons("arena", None, ["a", "a", "b"], ["b", "c", "c"], [7, 1, 2])).uneven[:44]
+    'mpm, copeland and markov-chain are left out:'
+    """
+    if not isinstance(votes, Comparisons):
+        return LeftOut()
+    most = _RELIABILITY_STYLED if len(votes.covariate_names) else _RELIABILITY_VOTES
+    slow = ""
+    if votes.expert is not None and votes.n_rows > most:
+        slow = (
+            f"The reliability of experts was not learned: with {votes.n_rows:,} rows of votes it takes long. "
+            "--methods bradley-terry,'bradley-terry(reliability=true)' learns it."
+        )
+    said, sizes = support(votes), votes.slots.sizes.astype(np.int64)
+    known = said > 0
+    instance = votes.slots.instance[known]
+    most_said, least_said = np.zeros(len(votes)), np.full(len(votes), np.inf)
+    np.maximum.at(most_said, instance, said[known])
+    np.minimum.at(least_said, instance, said[known])
+    held = np.flatnonzero(most_said > 0)
+    times = float((most_said[held] / least_said[held]).max(initial=1.0))
+    low, high = np.minimum(votes.left, votes.right), np.maximum(votes.left, votes.right)
+    met = len(np.unique(low.astype(np.int64) * max(votes.n_slots, 1) + high))
+    possible = int((sizes * (sizes - 1) // 2).sum())
+    if met == possible and times <= _EVEN:
+        return LeftOut(slow)
+    why = f"only {met:,} of {possible:,} pairs were compared"
+    if times > _EVEN:
+        much = f"{times:,.0f}" if times >= 10 else f"{times:.1f}"
+        why = f"the most compared item took part in {much} times as many comparisons as the least compared one"
+    return LeftOut(
+        slow,
+        f"mpm, copeland and markov-chain are left out: {why}, and their scores follow how often and with whom an item "
+        "is compared, not its strength alone.",
+    )
 
 
 def default_learners(votes: Votes) -> list[NamedMethod]:

@@ -18,8 +18,10 @@ from typing import Any
 
 from concordant.data.container import counted
 from concordant.errors import MissingExtraError
+from concordant.report.arena import Effect, Meeting, Timeline
 from concordant.report.content import Experts, Place, Report
 from concordant.report.label_evaluation import ExpertContribution, LabelEvaluation, MetricCurve
+from concordant.report.wording import percent
 
 __all__ = ["render", "displayable"]
 
@@ -34,6 +36,8 @@ _ROOMY, _NARROW = 34, 23
 # Width of a drawing on a wide screen, in pixels.
 _PAGE = 1100
 _MOST_TICKS = 5
+# Names under the bars of votes over time.
+_MOST_NAMES = 8
 _HIDDEN = frozenset("\u202a\u202b\u202c\u202d\u202e\u2028\u2029\ufeff")
 _ISOLATES = frozenset("\u2066\u2067\u2068\u2069")
 _OUTLIER_WORDS = {
@@ -214,6 +218,13 @@ def render(report: Report) -> str:
         "coord": _coord,
         "exact": _exact,
         "clamp": lambda value, low, high: min(max(value, low), high),
+        "percent": lambda share: "–" if share is None else percent(share),
+        "rate": _rate,
+        "rate_shade": lambda rate: _agreement_shade(None if rate is None else 2.0 * rate - 1.0),
+        "met": _met,
+        "per_unit": _per_unit,
+        "typical": lambda effect: "" if effect.kind == "side" else _number(effect.typical, 2),
+        "odds": lambda effect: f"{math.exp(min(effect.estimate * effect.typical, 50.0)):.2f}",
         "largest_amount": _largest_amount,
         "rank_range": _rank_range,
     }
@@ -249,13 +260,8 @@ def _template_context(report: Report) -> dict[str, Any]:
     outliers: dict[str, list[str]] = {}
     for name, word in ({} if experts is None else experts.outliers).items():
         outliers.setdefault(word, []).append(name)
-    sections = [("summary", "Summary"), ("data", "Data"), ("consensus", "Consensus")]
-    sections += [("experts", "Experts")] if experts is not None else []
-    sections += (
-        [("methods", "Methods")] + ([("labels", "Labels")] if evaluation is not None else []) + [("about", "About")]
-    )
     return {
-        "sections": sections,
+        "sections": _sections(report),
         "main_summary": method.summary,
         "method_warnings": [(m.label, w) for m in report.methods if m.label == report.main for w in m.warnings]
         + [("labels", w) for w in (evaluation.warnings if evaluation is not None else [])],
@@ -280,8 +286,82 @@ def _template_context(report: Report) -> dict[str, Any]:
         "outlier_words": _OUTLIER_WORDS,
         "kinds": _KINDS,
         "heat": None if experts is None or not experts.tau else _heat_map(experts),
+        "timeline": None if report.arena is None or report.arena.timeline is None else _bars(report.arena.timeline),
+        "has_answers": experts is not None and any(e.tie_share is not None for e in experts.rows),
         "scale_cells": [{"cls": _agreement_shade(v / 10)} for v in range(-10, 11)],
         "chart": None if evaluation is None else _chart(evaluation),
+    }
+
+
+def _sections(report: Report) -> list[tuple[str, str]]:
+    """Return the sections of the page in their order, as id and name. An arena shows its board first."""
+    data = [("data", "Data")]
+    experts = [("experts", "Experts")] if report.experts is not None else []
+    methods = [("methods", "Methods")] + ([("labels", "Labels")] if report.evaluation is not None else [])
+    if report.arena is None:
+        inside = [*data, ("consensus", "Consensus"), *experts, *methods]
+    else:
+        inside = [("consensus", "Leaderboard"), ("win-rates", "Win rates")]
+        inside += [("categories", "Categories")] if report.arena.categories is not None else []
+        inside += [("style", "Style")] if report.arena.effects else []
+        inside += experts + ([("time", "Time")] if report.arena.timeline is not None else []) + methods + data
+    return [("summary", "Summary"), *inside, ("about", "About")]
+
+
+def _rate(rate: float | None) -> str:
+    """Return a chance in whole per cent, 0 and 100 only for certainty."""
+    if rate is None:
+        return "–"
+    return f"{100 * rate:.0f}" if rate in (0, 1) else f"{min(max(100 * rate, 1), 99):.0f}"
+
+
+def _met(meeting: Meeting) -> str:
+    """Return how often two items won, lost and tied, as text."""
+    if not meeting.won + meeting.lost + meeting.ties:
+        return "never compared"
+    won, lost, ties = (_number(count) for count in (meeting.won, meeting.lost, meeting.ties))
+    return f"won {won}, lost {lost}, tied {ties}"
+
+
+def _per_unit(effect: Effect) -> str:
+    """Return the estimate of an effect and its interval, with the digits that the interval leaves."""
+    if effect.lower is None or effect.upper is None or effect.upper <= effect.lower:
+        return _number(effect.estimate)
+    places = min(max(1 - math.floor(math.log10((effect.upper - effect.lower) / 2)), 0), 12)
+    shown = [_signed(value, places) for value in (effect.estimate, effect.lower, effect.upper)]
+    return f"{shown[0]} ({shown[1]} to {shown[2]})"
+
+
+def _bars(timeline: Timeline) -> dict[str, Any]:
+    """Return the layout of votes over time in 900 by 220 pixels."""
+    periods = timeline.periods
+    most = max([1e-9, *(p.votes for p in periods)])
+    unit = 10.0 ** math.floor(math.log10(most))
+    step = next(s for s in (0.2 * unit, 0.5 * unit, unit, 2 * unit, 5 * unit) if most / s <= _MOST_TICKS)
+    left, width, bottom, height = 70.0, 820.0, 180.0, 160.0
+    slot = width / len(periods)
+    every = math.ceil(len(periods) / _MOST_NAMES)
+    places = 0 if step >= 1 else 2
+    last = periods[-1].name
+    total = sum(p.votes for p in periods)
+    top = max(periods, key=lambda p: p.votes)
+    return {
+        "bars": [
+            {
+                "x": _coord(left + k * slot + 0.08 * slot),
+                "width": _coord(0.84 * slot),
+                "y": _coord(bottom - height * p.votes / most),
+                "height": _coord(height * p.votes / most),
+                "title": f"{p.name}: {_number(p.votes)}",
+            }
+            for k, p in enumerate(periods)
+        ],
+        "x": [{"at": _coord(left + (k + 0.5) * slot), "text": p.name} for k, p in enumerate(periods) if k % every == 0],
+        "y": [
+            {"at": _coord(bottom - height * i * step / most), "text": _grouped(i * step, places)}
+            for i in range(math.floor(most / step + 1e-9) + 1)
+        ],
+        "words": f"{_number(total)} votes from {periods[0].name} to {last}; most in {top.name}: {_number(top.votes)}.",
     }
 
 

@@ -490,6 +490,10 @@ class Search(Aggregator):
         """Return the learned table of experts of the chosen method, by column."""
         return self._best().learned_experts()
 
+    def expert_habits(self) -> dict[str, list[Any]]:
+        """Return the habits of experts that the chosen method found, by column."""
+        return self._best().expert_habits()
+
     def save(self, path: str | PathLike[str]) -> None:
         """Write the chosen method to a file; `concordant.load` returns that method, not the search."""
         self._best().save(path)

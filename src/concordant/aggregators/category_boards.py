@@ -1,0 +1,587 @@
+"""Boards by category beside the overall one: partially pooled Bradley-Terry, and differences between categories.
+
+The model and its fit are in `_partial_pooling`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from concordant.aggregators import _bradley_terry_style as style
+from concordant.aggregators._anchors import anchor_slots, gauge_of, relative_to_anchor
+from concordant.aggregators._pairwise_outcomes import ComparisonOutcomes
+from concordant.aggregators._vote_outcomes import VoteOutcomes
+from concordant.aggregators.bradley_terry import BradleyTerry
+from concordant.arrays import Floats, Ints
+from concordant.base.params import check_params, duration
+from concordant.base.registry import create
+from concordant.data.comparisons import Comparisons
+from concordant.data.consensus import Consensus
+from concordant.data.container import counted, describe, html_table
+from concordant.data.index import Slots, Texts
+from concordant.data.score_scale import SCALES, covariance_of, find_origins
+from concordant.data.vote_columns import NO_COLUMNS
+from concordant.errors import (
+    ConvergenceWarning,
+    DataError,
+    KindError,
+    ParameterError,
+    UncertaintyWarning,
+    listing,
+    quote,
+    warn,
+)
+from concordant.inference.uncertainty import ScoreCovariance, with_intervals
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from concordant.aggregators._partial_pooling import PooledScores
+
+__all__ = ["NO_CATEGORY", "CategoryBoards", "Spread", "category_boards"]
+
+# The category of votes without one.
+NO_CATEGORY = "(none)"
+# Up to this many scores the covariance of all categories is computed unless `uncertainty` says otherwise.
+_MANY_SCORES = 5000
+# Draws for intervals of many differences at once, and how many are held together.
+_DRAWS, _CHUNK = 4000, 250
+# The share of a score's variance that is added so that a singular covariance has a Cholesky factor.
+_JITTER = 1e-9
+# Lines of the printed form, and items of each.
+_LINES, _SHOWN = 8, 4
+
+
+class Spread(NamedTuple):
+    """The standard deviation of what categories add to the strength of an item: its posterior mean and interval."""
+
+    value: float
+    lower: float
+    upper: float
+
+
+def category_boards(
+    votes: Comparisons, method: BradleyTerry | str = "bradley-terry", *, pooling: str = "partial"
+) -> CategoryBoards:
+    """Return a board for every category of the votes beside the overall one.
+
+    With partial pooling the score of an item in a category is its strength, which all categories share, plus a
+    deviation: deviations are normal with mean 0, and their standard deviation (`spread`) is learned. A category with
+    many votes keeps its own scores; one with few is drawn to what the other categories say, as far as these agree.
+
+    Votes without a category are a category of their own, "(none)". Every board has all items; one that was never
+    compared in a category has there the score that the other categories give it, with a wide interval.
+
+    Parameters
+    ----------
+    votes : Comparisons
+        Votes of one instance with the column `category`, as `read_comparisons(..., category="language")` gives them.
+    method : BradleyTerry
+        The model, with its settings: ties, prior, side effect, covariates, half-life, anchor and intervals hold for all
+        boards. It is copied and not changed.
+    pooling : {"partial", "none"}
+        "none": each category has its scores from its own votes alone. Either way categories share the tie parameter,
+        the side effect and the effects of covariates.
+
+    Returns
+    -------
+    CategoryBoards
+
+    Notes
+    -----
+    The standard deviation of deviations, τ, has a half-normal prior with standard deviation 1 (log odds) and is
+    integrated out: scores are posterior means, and intervals include the uncertainty of τ. Where votes name experts,
+    intervals are clustered by expert over all categories. Intervals of level 95 % contain the true score in 93 to 97 %
+    of simulated arenas, and in up to 99 % where categories do not differ at all (docs/results.md). Scores and intervals
+    need O(C M³) per Newton step, C categories of M items, and the covariance of all C M scores; above 5,000 scores
+    there are no intervals unless `uncertainty` of the method asks for them.
+
+    Examples
+    --------
+    >>> import concordant as cc
+    >>> votes = cc.Comparisons(
+    ...     "arena",
+    ...     None,
+    ...     ["a", "a", "b", "a", "b"],
+    ...     ["b", "c", "c", "b", "c"],
+    ...     [70, 80, 60, 2, 3],
+    ...     [20, 10, 30, 4, 1],
+    ...     category=["en", "en", "en", "de", "de"],
+    ... )
+    >>> boards = cc.category_boards(votes)
+    >>> boards.categories, boards["de"].ranking()
+    (['en', 'de'], ['a', 'b', 'c'])
+    >>> alone = cc.category_boards(votes, pooling="none")
+    >>> alone["de"].ranking()
+    ['b', 'a', 'c']
+    """
+    if pooling not in ("partial", "none"):
+        raise ParameterError.invalid("pooling", "category_boards", "'partial' or 'none'", pooling)
+    if not isinstance(votes, Comparisons):
+        raise KindError(f"category_boards takes Comparisons. Got {type(votes).__name__}.")
+    model = create(method)
+    if not isinstance(model, BradleyTerry):
+        raise KindError(f"category_boards fits BradleyTerry. Got {type(model).__name__}.")
+    check_params("BradleyTerry", model.__dict__, model.constraints)
+    model = BradleyTerry(**model.get_params())
+    if pooling == "partial":
+        _check_partial(model)
+    names, n_votes, codes = _categories_of(votes)
+    overall = model.fit_predict(votes)
+    counts = votes if model.half_life is None else votes.discount(duration(model.half_life))
+    by_category = _split(counts, names, codes)
+    if pooling == "none":
+        alone = BradleyTerry(**model.get_params() | {"half_life": None})
+        return CategoryBoards(overall, alone.fit_predict(by_category), None, pooling, model, n_votes)
+    found, pooled = _pooled_boards(model, by_category)
+    return CategoryBoards(
+        overall, found, _spread(pooled, model.level), pooling, model, n_votes, _covariance=pooled.covariance
+    )
+
+
+def _check_partial(model: BradleyTerry) -> None:
+    """Raise for settings that partial pooling does not know."""
+    asked = {
+        "reliability=True": model.reliability,
+        "families": bool(model.families),
+        "varying": bool(model.varying),
+        "optimizer='gd'": model.optimizer == "gd",
+        "uncertainty='bootstrap'": model.uncertainty == "bootstrap",
+    }
+    wrong = [name for name, given in asked.items() if given]
+    if wrong:
+        raise ParameterError(
+            f"partial pooling over categories goes without {', '.join(wrong)}. Leave it out, or fit each category "
+            "alone with pooling='none'."
+        )
+
+
+def _categories_of(votes: Comparisons) -> tuple[list[str], dict[str, float], Ints]:
+    """Return the categories that have votes, most votes first and "(none)" last, their votes, and each row's number."""
+    if len(votes) != 1:
+        raise DataError(
+            f"boards by category are of one instance, and these votes have {len(votes)}. Select one: votes[['ID']]."
+        )
+    if votes.columns.category is None:
+        raise DataError("the votes have no categories. Read them with category='COLUMN', the column that holds them.")
+    known = votes.categories.tolist()
+    code = np.where(votes.columns.category < 0, len(known), votes.columns.category)
+    total = np.bincount(code, votes.outcomes, len(known) + 1)
+    if total[-1] and NO_CATEGORY in known:
+        raise DataError(
+            f"there are votes without a category, and a category is called {NO_CATEGORY!r}, which is what they would "
+            "be called. Rename it, or give every vote a category."
+        )
+    order = np.argsort(-total[:-1], kind="stable")
+    order = np.append(order, len(known))
+    order = order[total[order] > 0]
+    names = [*known, NO_CATEGORY]
+    if len(order) < 2:
+        found = quote(names[order[0]]) if len(order) else "none"
+        raise DataError(f"boards by category need votes of two categories or more. The votes have: {found}.")
+    number = np.full(len(total), -1, dtype=np.int64)
+    number[order] = np.arange(len(order))
+    return [names[c] for c in order.tolist()], {names[c]: float(total[c]) for c in order.tolist()}, number[code]
+
+
+def _split(votes: Comparisons, names: Sequence[str], number: Ints) -> Comparisons:
+    """Return the votes with an instance for each category, all with all items in the same order."""
+    m = votes.n_slots
+    rows = np.argsort(number, kind="stable")
+    rows = rows[np.searchsorted(number[rows], 0) :]
+    shift = (number[rows] * m).astype(np.int32)
+    slots = Slots(Texts(list(names)), Texts(votes.items.tolist() * len(names)), np.arange(len(names) + 1) * m)
+    own = votes.columns.only({"covariates"}).take(rows)
+    return Comparisons.from_codes(
+        slots,
+        votes.experts,
+        None if votes.expert is None else votes.expert[rows],
+        votes.left[rows] + shift,
+        votes.right[rows] + shift,
+        votes.n_left[rows],
+        votes.n_right[rows],
+        votes.n_ties[rows],
+        sided=votes.sided,
+        columns=own if own.covariates is not None else NO_COLUMNS,
+    )
+
+
+def _pooled_boards(model: BradleyTerry, votes: Comparisons) -> tuple[Consensus, PooledScores]:
+    """Return the partially pooled boards of votes by category, and their scores; the model is fitted to all votes."""
+    from concordant.aggregators._partial_pooling import pool
+
+    ties, names = model.ties_ != "none", list(model._style)
+    outcomes = (
+        VoteOutcomes(votes, ties, model.side_effect, style.design(votes, names, model._style_units))
+        if names
+        else ComparisonOutcomes(votes, ties, model.side_effect)
+    )
+    n, m = len(votes), int(votes.slots.offsets[1])
+    has_experts = votes.expert is not None
+    kind = model._interval_kind(has_experts)
+    if kind != "none" and model.uncertainty == "auto" and n * m > _MANY_SCORES:
+        warn(
+            f"no intervals: the covariance of {n * m:,} scores of {n} categories takes {(n * m) ** 2 * 8 / 1e9:.1f} GB "
+            f"several times over. Ask for it with uncertainty={kind!r}.",
+            UncertaintyWarning,
+        )
+        kind = "none"
+    if kind == "sandwich" and len(np.unique(votes.row_expert[votes.outcomes > 0])) < 2:
+        # The overall board warns of it.
+        kind = "none"
+    pooled = pool(
+        outcomes,
+        float(outcomes.prior_precision(model._prior_setting)[0]),
+        model._shared_parameters(),
+        model._learned_shared(),
+        covariance=kind != "none",
+        clustered=kind == "sandwich",
+        tol=model.tol,
+        max_iter=model.max_iter,
+    )
+    if not pooled.converged:
+        warn(
+            f"scores by category did not converge in {model.max_iter} steps. Raise max_iter or prior.",
+            ConvergenceWarning,
+        )
+    score, anchors, gauge = pooled.score.ravel(), anchor_slots(votes.slots, model.anchor), gauge_of(model.anchor)
+    spreads: list[ScoreCovariance | None] = [None] * n
+    if pooled.covariance is not None:
+        for c in range(n):
+            own = slice(c * m, (c + 1) * m)
+            known = ScoreCovariance.of(pooled.covariance[own, own])
+            spreads[c] = known._replace(freedom=pooled.freedom[c])
+    score, spreads = relative_to_anchor(votes.slots, score, spreads, anchors)
+    words = model._interval_method(kind, has_experts)
+    if words is None:
+        return Consensus.from_codes(votes.slots, score, gauge=gauge, scale="log-odds"), pooled
+    board = with_intervals(
+        votes.slots,
+        score,
+        spreads,
+        level=model.level,
+        rank_ranges=model.rank_ranges,
+        gauge=gauge,
+        method=f"{words}, partially pooled over categories",
+        known=np.tile(outcomes.compared.reshape(n, m).any(axis=0), n),
+        scale="log-odds",
+    )
+    return board, pooled
+
+
+def _spread(pooled: PooledScores, level: float) -> Spread:
+    """Return the posterior mean and interval of τ from its density at the nodes."""
+    from scipy.interpolate import PchipInterpolator
+
+    value = float(pooled.weight @ pooled.spread)
+    if len(pooled.spread) < 2:
+        return Spread(value, value, value)
+    # The density of log τ, whose logarithm is smooth.
+    position = np.log(pooled.spread)
+    fine = np.linspace(position[0], position[-1], 1000)
+    density = np.exp(PchipInterpolator(position, np.log(np.maximum(pooled.weight, 1e-300)))(fine))
+    share = np.concatenate([[0.0], np.cumsum(density[1:] + density[:-1])])
+    lower, upper = np.exp(np.interp([(1 - level) / 2, (1 + level) / 2], share / share[-1], fine)).tolist()
+    return Spread(value, lower, upper)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class CategoryBoards:
+    """The boards of all categories beside the overall one, as `category_boards` returns them.
+
+    `boards["en"]` is the board of a category; length, iteration and `in` are over the categories.
+
+    Attributes
+    ----------
+    overall : Consensus
+        The board of all votes, as the method gives it.
+    by_category : Consensus
+        The boards of the categories, each an instance.
+    spread : Spread or None
+        The standard deviation of what categories add to the strength of an item, with its interval; None without
+        pooling.
+    pooling : {"partial", "none"}
+        How the boards were made.
+    method : BradleyTerry
+        The model, fitted to all votes.
+    n_votes : dict of str to float
+        How many votes each category has.
+
+    Examples
+    --------
+    >>> import concordant as cc
+    >>> votes = cc.synthetic.arena(
+    ...     4, 3000, covariates=[], categories={"en": 0.9, "de": 0.1}, category_spread=0.5, random_state=1
+    ... ).comparisons
+    >>> boards = cc.category_boards(votes).scaled("elo", anchor="i1")
+    >>> len(boards), "de" in boards, boards["de"].gauge
+    (2, True, "item 'i1' is at 1000")
+    """
+
+    overall: Consensus
+    by_category: Consensus
+    spread: Spread | None
+    pooling: str
+    method: BradleyTerry
+    n_votes: dict[str, float]
+    # Of all scores by category, with mean 0 in each; None where categories are independent or nothing is known.
+    _covariance: Floats | None = field(default=None)
+    # The items whose mean is the origin, by category, and points per unit of log odds; None: as the method says.
+    _origins: tuple[Ints, ...] | None = field(default=None)
+
+    @property
+    def categories(self) -> list[str]:
+        """The categories, most votes first; "(none)", the votes without a category, comes last."""
+        return self.by_category.instances.tolist()
+
+    def __len__(self) -> int:
+        return len(self.by_category)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.categories)
+
+    def __contains__(self, category: object) -> bool:
+        return category in self.by_category.instances.codes
+
+    def __getitem__(self, category: Any) -> Consensus:
+        return self.by_category[np.array([self._number(category)])]
+
+    def _number(self, category: Any) -> int:
+        """Return the number of a category, or raise if there is none of this name."""
+        number = self.by_category.instances.codes.get(str(category))
+        if number is None:
+            raise DataError(f"no category {quote(category)}. Categories: {listing(self.categories, 20)}.")
+        return int(number)
+
+    def scaled(self, scale: str = "elo", *, anchor: Any = None, anchor_at: float | None = None) -> CategoryBoards:
+        """Return all boards on another scale, relative to the anchor; the arguments are those of `Consensus.scaled`.
+
+        An anchor has the same score in every category, so that differences between categories are relative to it. The
+        mean of several models varies less between categories than one.
+        """
+        origins, _ = find_origins(self.by_category, scale, anchor, anchor_at)
+        m = self.by_category.n_slots // len(self)
+        factor = SCALES[scale][0] / SCALES[str(self.by_category.scale)][0]
+        return replace(
+            self,
+            overall=self.overall.scaled(scale, anchor=anchor, anchor_at=anchor_at),
+            by_category=self.by_category.scaled(scale, anchor=anchor, anchor_at=anchor_at),
+            spread=None if self.spread is None else Spread(*(v * factor for v in self.spread)),
+            _origins=tuple(origin.slots - c * m for c, origin in enumerate(origins)),
+        )
+
+    def with_tiers(self, level: float | None = None, *, strict: bool = False) -> CategoryBoards:
+        """Return all boards with the column `tier`; the arguments are those of `Consensus.with_tiers`."""
+        overall, by_category = (b.with_tiers(level, strict=strict) for b in (self.overall, self.by_category))
+        return replace(self, overall=overall, by_category=by_category)
+
+    def differences(self, against: str = "others", *, level: float | None = None) -> pl.DataFrame:
+        """Return how far the scores of items differ between categories, the clearest differences first.
+
+        Parameters
+        ----------
+        against : {"others", "pairs"} or a category
+            "others": each category against the mean of the others. "pairs": all pairs of categories. A category: every
+            other one against it.
+        level : float, optional
+            The level of the intervals; by default that of the boards.
+
+        Returns
+        -------
+        frame
+            item, category, against, difference, stderr, lower, upper and p_value. Intervals and p values are corrected
+            for the number of rows: with probability `level` all intervals contain their differences. They come from the
+            distribution of the largest of all standardised differences (max-t, 4,000 draws that are always the same),
+            or from Bonferroni's bound where that is smaller. Items that are not known in a category are left out.
+
+        Notes
+        -----
+        The difference is that of the displayed scores: relative to the mean of the items, or to the anchor. Without
+        pooling the categories are taken as independent.
+
+        Examples
+        --------
+        >>> import concordant as cc
+        >>> votes = cc.synthetic.arena(
+        ...     [1, 0, -1], 6000, covariates=[], categories={"en": 0.5, "de": 0.5}, category_spread=1, random_state=2
+        ... ).comparisons
+        >>> found = cc.category_boards(votes).differences(against="en")
+        >>> found.columns
+        ['item', 'category', 'against', 'difference', 'stderr', 'lower', 'upper', 'p_value']
+        >>> found.select("item", "category", "against").rows()[0]
+        ('i2', 'de', 'en')
+        """
+        import polars as pl
+
+        if level is None:
+            level = 0.95 if self.by_category.level is None else self.by_category.level
+        if not isinstance(level, (int, float)) or not 0 < level < 1:
+            raise ParameterError.invalid("level", "differences", "a number between 0 and 1", level)
+        contrasts, names = self._contrasts(against)
+        if self.by_category.stderr is None:
+            raise DataError("the boards have no standard errors, so no errors of differences. Fit with intervals.")
+        n = len(self)
+        score = self.by_category.score.reshape(n, -1)
+        stderr = np.sqrt(np.maximum(self._variances(contrasts), 0.0))
+        value = contrasts @ score
+        half_width, p_value = self._simultaneous(contrasts, value, stderr, float(level))
+        shown = np.isfinite(stderr) & (stderr > 0)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            order = np.argsort(np.where(shown, -np.abs(value / stderr), np.inf).ravel(), kind="stable")
+        order = order[: int(shown.sum())]
+        row, item = np.divmod(order, score.shape[1])
+        items = self.by_category.items[: score.shape[1]].tolist()
+        reach = half_width * stderr
+        return pl.DataFrame(
+            {
+                "item": pl.Series([items[i] for i in item.tolist()], dtype=pl.String),
+                "category": pl.Series([names[r][0] for r in row.tolist()], dtype=pl.String),
+                "against": pl.Series([names[r][1] for r in row.tolist()], dtype=pl.String),
+                "difference": value.ravel()[order],
+                "stderr": stderr.ravel()[order],
+                "lower": (value - reach).ravel()[order],
+                "upper": (value + reach).ravel()[order],
+                "p_value": p_value.ravel()[order],
+            }
+        )
+
+    def _contrasts(self, against: str) -> tuple[Floats, list[tuple[str, str]]]:
+        """Return the weights of the categories in each difference, and the names of its two sides."""
+        n, names = len(self), self.categories
+        if against == "others":
+            return np.eye(n) - (1.0 - np.eye(n)) / (n - 1), [(name, "others") for name in names]
+        if against == "pairs":
+            which = [(a, b) for a in range(n) for b in range(a + 1, n)]
+        else:
+            b = self._number(against)
+            which = [(a, b) for a in range(n) if a != b]
+        out = np.zeros((len(which), n))
+        for row, (a, b) in enumerate(which):
+            out[row, a], out[row, b] = 1.0, -1.0
+        return out, [(names[a], names[b]) for a, b in which]
+
+    @cached_property
+    def _all_covariances(self) -> Floats:
+        """The covariance of the displayed scores of all categories, widened where few experts widen the intervals."""
+        board, n = self.by_category, len(self)
+        m = board.n_slots // n
+        if self._covariance is None:
+            out = np.zeros((n * m, n * m))
+            for c in range(n):
+                own = slice(c * m, (c + 1) * m)
+                out[own, own] = covariance_of(board, c)
+        else:
+            out = self._relative(self._covariance) * SCALES[str(board.scale)][0] ** 2
+        wide = board.half_widths(np.arange(n * m)) / board._normal_half_width()
+        out = out * wide[:, None] * wide[None, :]
+        unknown = np.isnan(np.diagonal(out)) | np.isnan(
+            board.stderr if board.stderr is not None else np.full(n * m, np.nan)
+        )
+        out[unknown], out[:, unknown] = np.nan, np.nan
+        return out
+
+    def _relative(self, table: Floats) -> Floats:
+        """Return the covariance of scores relative to the origins of the boards, from those relative to the mean."""
+        n = len(self)
+        m = len(table) // n
+        origins = self._origins
+        if origins is None:
+            if self.method.anchor is None:
+                return table
+            at = anchor_slots(self.by_category.slots, self.method.anchor)
+            origins = tuple(np.array([slot - c * m]) for c, slot in enumerate([] if at is None else at.tolist()))
+        each = table.reshape(n, m, n, m)
+        of_row = np.stack([each[c, origins[c]].mean(axis=0) for c in range(n)])
+        each = each - of_row[:, None]
+        of_column = np.stack([each[:, :, c, origins[c]].mean(axis=2) for c in range(n)], axis=2)
+        out: Floats = (each - of_column[:, :, :, None]).reshape(n * m, n * m)
+        return out
+
+    def _variances(self, contrasts: Floats) -> Floats:
+        """Return the variance of each contrast of categories for every item."""
+        n = len(self)
+        m = self.by_category.n_slots // n
+        each = np.einsum("cidi->icd", self._all_covariances.reshape(n, m, n, m))
+        variance = np.einsum("kc,icd,kd->ki", contrasts, each, contrasts)
+        # Rounding leaves a difference that is 0 by definition, as that of an anchor, a variance near 0.
+        whole = np.einsum("kc,icc->ki", contrasts**2, each)
+        largest = np.nanmax(whole, axis=1, keepdims=True, initial=0.0)
+        out: Floats = np.where(variance <= 1e-9 * largest, 0.0, variance)
+        return out
+
+    def _simultaneous(self, contrasts: Floats, value: Floats, stderr: Floats, level: float) -> tuple[float, Floats]:
+        """Return the half-width, in standard errors, of simultaneous intervals, and p values corrected alike."""
+        from scipy.linalg import cholesky
+        from scipy.special import ndtr, ndtri
+
+        n = len(self)
+        m = self.by_category.n_slots // n
+        counted_cells = np.isfinite(stderr) & (stderr > 0)
+        n_rows = max(int(counted_cells.sum()), 1)
+        table = self._all_covariances
+        known = np.isfinite(np.diagonal(table))
+        own = table[np.ix_(known, known)]
+        own[np.diag_indices(len(own))] += _JITTER * max(float(np.diagonal(own).mean()), 1e-300) if len(own) else 0.0
+        root = cholesky(own, lower=True).astype(np.float32) if len(own) else np.zeros((0, 0), np.float32)
+        random = np.random.default_rng(0)
+        largest = np.empty(_DRAWS)
+        weight = np.where(counted_cells, 1.0 / np.where(counted_cells, stderr, 1.0), 0.0).astype(np.float32)
+        for first in range(0, _DRAWS, _CHUNK):
+            drawn = np.zeros((_CHUNK, n * m), dtype=np.float32)
+            drawn[:, known] = random.standard_normal((_CHUNK, len(root)), dtype=np.float32) @ root.T
+            z = np.einsum("kc,dci->dki", contrasts.astype(np.float32), drawn.reshape(_CHUNK, n, m), optimize=True)
+            largest[first : first + _CHUNK] = np.abs(z * weight).max(axis=(1, 2), initial=0.0)
+        largest.sort()
+        with np.errstate(divide="ignore", invalid="ignore"):
+            z = np.abs(np.where(counted_cells, value / stderr, np.nan))
+        beyond = (1.0 + len(largest) - np.searchsorted(largest, z)) / (1.0 + len(largest))
+        half_width = min(float(np.quantile(largest, level)), float(-ndtri((1.0 - level) / (2 * n_rows))))
+        return half_width, np.minimum(np.minimum(beyond, 2.0 * n_rows * ndtr(-z)), 1.0)
+
+    def to_frame(self) -> pl.DataFrame:
+        """Return all boards as a Polars frame, best first: category (null for the overall board), item, score, rank.
+
+        The other columns are those of `Consensus.to_frame`.
+        """
+        import polars as pl
+
+        overall = self.overall.to_frame().with_columns(pl.lit(None, dtype=pl.String).alias("instance"))
+        frame = pl.concat([overall, self.by_category.to_frame()], how="diagonal_relaxed")
+        return frame.rename({"instance": "category"})
+
+    def __repr__(self) -> str:
+        m = self.overall.n_slots
+        lines = [f"{len(self)} categories, {counted(m, 'item')}, {self._pooled_words()}"]
+        total = sum(self.n_votes.values())
+        boards = [("overall", total, self.overall)]
+        boards += [(name, self.n_votes[name], self[name]) for name in self.categories[:_LINES]]
+        for name, n, board in boards:
+            best = board.ranking()[:_SHOWN]
+            lines.append(f"{name} ({n:,.10g} votes): {' > '.join(best)}{' > …' if m > _SHOWN else ''}")
+        if len(self) > _LINES:
+            lines.append(f"… {len(self) - _LINES} more categories")
+        return describe("CategoryBoards", lines)
+
+    def _pooled_words(self) -> str:
+        if self.spread is None:
+            return "each from its own votes"
+        value, lower, upper = (f"{v:.2g}" if self.by_category.scale != "elo" else f"{v:.0f}" for v in self.spread)
+        unit = "points" if self.by_category.scale == "elo" else "log odds"
+        return f"partially pooled: scores differ by {value} {unit} between categories ({lower} to {upper})"
+
+    def _repr_html_(self) -> str:
+        rows = []
+        digits = 0 if self.by_category.scale == "elo" else 2
+        by_item = self.by_category.score.reshape(len(self), -1)
+        rank = self.by_category.rank.reshape(len(self), -1)
+        for slot in self.overall.order()[:20].tolist():
+            cells = [f"{s:.{digits}f} ({r})" for s, r in zip(by_item[:, slot], rank[:, slot], strict=True)]
+            own = f"{self.overall.score[slot]:.{digits}f} ({int(self.overall.rank[slot])})"
+            rows.append((self.overall.items[slot], own, *cells))
+        head = ["item", "overall", *self.categories]
+        return html_table(head, rows, self.overall.n_slots - len(rows), repr(self).partition("\n")[0])
