@@ -548,9 +548,9 @@ def _report_speed(r: dict[str, Any]) -> str:
     note = (
         f"{r['votes']:,} votes on {r['items']} items by {r['experts']:,} experts in LMArena's columns with times "
         "and six languages; some items are compared far more often than others. CPU time of reading the CSV, of the "
-        "Bradley-Terry board with clustered intervals, and of `concordant report` with its defaults as a process of its "
-        "own: reading, board, boards by language, the side effect, reliability of experts (with covariates: a fit without them), win rates, "
-        "votes over time, and the page."
+        "Bradley-Terry board with clustered intervals, and of `concordant report` with its defaults as a process of "
+        "its own: reading, board, boards by language, the side effect, reliability of experts (with covariates: a fit "
+        "without them), win rates, votes over time, and the page."
     )
     head = ["votes", "ties", "read", "board", "report", "report / (read + board)", "page"]
     return note + "\n\n" + table(head, rows)
