@@ -231,10 +231,10 @@ class BradleyTerry(ExplainedLikelihood):
     question, has no effect on who wins: it is a category (`category_boards`) or an instance. A covariate that is
     constant, that others determine, or that the items compared determine is refused or, with a prior of the scores,
     named in a warning; so is one whose β has no finite estimate (NoFiniteEstimateError): the prior is on the scores and
-    does not hold it. Votes of a pair with equal covariates are one row; a step takes O(Q k²) for Q rows and k
-    covariates, and memory grows with Q k. `fit` needs all votes in memory.
+    does not hold it. Votes of a pair with equal covariates are one row; a step takes O(Q C²) for Q rows and C
+    covariates, and memory grows with Q C. `fit` needs all votes in memory.
 
-    With `families` and `varying` expert e adds Σ h u_e to the logit: h is 1 where only the left item is of a family and
+    With `families` and `varying` expert e adds Σ f u_e to the logit: f is 1 where only the left item is of a family and
     −1 where only the right one is, and left minus right of a varying covariate. The habits u_e are normal with mean 0;
     families share one standard deviation, each covariate has its own, and they are estimated by empirical Bayes
     (`habit_spread_`). Scores and β are those of an expert without habits, and their intervals include the uncertainty
@@ -245,10 +245,9 @@ class BradleyTerry(ExplainedLikelihood):
     lists of m items) over P pairs that met, then O(P) for each of some six Newton steps. Millions of pairs in long
     lists are not counted: with transform="binary", a prior, and no ties or Davidson's, a step takes O(R) time and
     memory. Comparisons that are collapsed already are not copied, and a fit holds some 30 bytes a pair beside them.
-    Intervals cost O(M³) and are left out
-    above 5,000 items unless asked for. With reliability=True lists are written out pair by pair, expert by expert;
-    intervals of `fit_predict` include the uncertainty of the experts' reliability, those of `predict` take it as known
-    and are narrower.
+    Intervals cost O(M³) and are left out above 5,000 items unless asked for. With reliability=True lists are written
+    out pair by pair, expert by expert; intervals of `fit_predict` include the uncertainty of the experts' reliability,
+    those of `predict` take it as known and are narrower.
 
     With reliability=True expert e compares i, on the left, with j, and answers left, right or tie with odds
 

@@ -722,12 +722,14 @@ class Kemeny(Aggregator):
             )
         several = [n for n, p in enumerate(proofs) if p.chosen]
         if several and self._warns_of_choice:
+            mean = Setting("ties", "mean")
             self._warn(
                 f"the optimal ranking is one of several in {len(several)} of {len(proofs)} instances, such as "
                 f"{preferences.instances[several[0]]!r}: tie-breaks chose it. For up to {_EXACT_SIZE} items that "
-                "majorities do not separate, Kemeny().optimal_rankings lists all, and Kemeny(ties='mean') ranks by the "
-                "mean of their places.",
+                f"majorities do not separate, Kemeny().optimal_rankings lists all, and {mean} ranks by the mean of "
+                "their places.",
                 IdentifiabilityWarning,
+                mean,
             )
         return proofs
 
