@@ -1,6 +1,6 @@
 """Partial pooling of Bradley-Terry scores over categories: a shared strength plus deviations with a learned variance.
 
-The score of item i in category c is s_ic = θ_i + δ_ic, θ_i normal with the prior of the model and δ_ic normal with
+The score of item i in category c is s_ic = s_i + d_ic, s_i normal with the prior of the model and d_ic normal with
 variance τ². Given τ, scores, strengths and the parameters that categories share are the posterior mode, found by
 Newton's method; the system is an arrow, whose blocks are the categories. τ is integrated out: its posterior density is
 the Laplace approximation of the marginal likelihood times a weak prior, evaluated at a few points around its mode. So
@@ -59,7 +59,7 @@ class Posterior(NamedTuple):
     score : float64[C, m]
         Scores by category.
     strength : float64[m]
-        θ.
+        s_i.
     shared : Shared
         The shared parameters.
     log_density : float
