@@ -656,49 +656,49 @@ def category_votes(rng: np.random.Generator, cell: dict[str, Any]) -> tuple[cc.C
 
 def category_boards() -> dict[str, Any]:
     """Intervals of boards by category, how close their scores come to the truth, and differences that are all right."""
-    rows = []
-    for number, cell in enumerate(CATEGORIES["cells"]):
-        c = len(cell["sizes"])
-        held, family, clear, spread = np.zeros(c), [], [], []
-        errors: dict[str, list[Any]] = {"partially pooled": [], "alone": [], "overall board": []}
-        for seed in range(CATEGORIES["data_sets"]):
-            votes, truth = category_votes(np.random.default_rng([SEED, number, seed]), cell)
-            with warnings.catch_warnings():
-                # Few votes do not place all items, and few experts make wide intervals.
-                warnings.simplefilter("ignore", cc.errors.ConcordantWarning)
-                boards = cc.category_boards(votes)
-                alone = cc.category_boards(votes, cc.BradleyTerry(uncertainty="none"), pooling="none")
-            board = boards.by_category
-            lower, upper = (np.asarray(v).reshape(c, -1) for v in (board.lower, board.upper))
-            held += ((lower <= truth) & (truth <= upper)).mean(axis=1)
-            for name, score in (
-                ("partially pooled", board.score.reshape(c, -1)),
-                ("alone", alone.by_category.score.reshape(c, -1)),
-                ("overall board", boards.overall.score),
-            ):
-                errors[name].append(((score - truth) ** 2).mean(axis=1))
-            found = boards.differences()
-            contrast = truth - (truth.sum(axis=0) - truth) / (c - 1)
-            row = [boards.categories.index(name) for name in found["category"]]
-            of_item = dict(zip(boards.overall.items.tolist(), contrast.T.tolist(), strict=True))
-            true = np.array([of_item[item][k] for item, k in zip(found["item"], row, strict=True)])
-            family.append(bool(((found["lower"].to_numpy() <= true) & (true <= found["upper"].to_numpy())).all()))
-            clear.append(float((found["p_value"].to_numpy() < 0.05).mean()))
-            if boards.spread is not None:
-                spread.append([boards.spread.value, boards.spread.lower <= cell["spread"] <= boards.spread.upper])
-        rows.append(
-            {
-                **cell,
-                "held": (held / CATEGORIES["data_sets"]).tolist(),
-                "family": float(np.mean(family)),
-                "clear": float(np.mean(clear)),
-                "spread_found": np.mean(spread, axis=0).tolist(),
-                "errors": {
-                    n: [float(np.sqrt(np.mean(v))), float(np.sqrt(np.mean(v, axis=0))[-1])] for n, v in errors.items()
-                },
-            }
-        )
-    return {**CATEGORIES, "rows": rows}
+    return {**CATEGORIES, "rows": [_category_cell(number) for number in range(len(CATEGORIES["cells"]))]}
+
+
+def _category_cell(number: int) -> dict[str, Any]:
+    """Return what the data sets of one cell show."""
+    cell = CATEGORIES["cells"][number]
+    c = len(cell["sizes"])
+    held, family, clear, spread = np.zeros(c), [], [], []
+    errors: dict[str, list[Any]] = {"partially pooled": [], "alone": [], "overall board": []}
+    for seed in range(CATEGORIES["data_sets"]):
+        votes, truth = category_votes(np.random.default_rng([SEED, number, seed]), cell)
+        with warnings.catch_warnings():
+            # Few votes do not place all items, and few experts make wide intervals.
+            warnings.simplefilter("ignore", cc.errors.ConcordantWarning)
+            boards = cc.category_boards(votes)
+            alone = cc.category_boards(votes, cc.BradleyTerry(uncertainty="none"), pooling="none")
+        board = boards.by_category
+        lower, upper = (np.asarray(v).reshape(c, -1) for v in (board.lower, board.upper))
+        held += ((lower <= truth) & (truth <= upper)).mean(axis=1)
+        for name, score in (
+            ("partially pooled", board.score.reshape(c, -1)),
+            ("alone", alone.by_category.score.reshape(c, -1)),
+            ("overall board", boards.overall.score),
+        ):
+            errors[name].append(((score - truth) ** 2).mean(axis=1))
+        found = boards.differences()
+        contrast = truth - (truth.sum(axis=0) - truth) / (c - 1)
+        row = [boards.categories.index(name) for name in found["category"]]
+        of_item = dict(zip(boards.overall.items.tolist(), contrast.T.tolist(), strict=True))
+        true = np.array([of_item[item][k] for item, k in zip(found["item"], row, strict=True)])
+        family.append(bool(((found["lower"].to_numpy() <= true) & (true <= found["upper"].to_numpy())).all()))
+        clear.append(float((found["p_value"].to_numpy() < 0.05).mean()))
+        if boards.spread is not None:
+            spread.append([boards.spread.value, boards.spread.lower <= cell["spread"] <= boards.spread.upper])
+    mean = {name: np.mean(squares, axis=0) for name, squares in errors.items()}
+    return {
+        **cell,
+        "held": (held / CATEGORIES["data_sets"]).tolist(),
+        "family": float(np.mean(family)),
+        "clear": float(np.mean(clear)),
+        "spread_found": np.mean(spread, axis=0).tolist(),
+        "errors": {name: [float(np.sqrt(v.mean())), float(np.sqrt(v[-1]))] for name, v in mean.items()},
+    }
 
 
 def _category_boards(r: dict[str, Any]) -> str:

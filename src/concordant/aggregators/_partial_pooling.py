@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from concordant.kernels.bradley_terry_votes import VoteRows
     from concordant.kernels.pair_counts import Pairs
 
-__all__ = ["PooledScores", "Posterior", "PartialPooling", "log_posterior_of_spread", "pool"]
+__all__ = ["Component", "PartialPooling", "PooledScores", "Posterior", "log_posterior_of_spread", "pool"]
 
 # The prior of τ is half-normal with this standard deviation: deviations of several log odds are not expected.
 _PRIOR_SPREAD = 1.0
@@ -43,6 +43,8 @@ _MODE_STEPS = 4
 _LEAST_WEIGHT = 0.01
 # Where the posterior standard deviation of log τ is below this, one node stands for all in what experts add.
 _NARROW = 0.15
+# Up to this many scores the components of a mixture that is not narrow are kept.
+_MOST_KEPT = 1500
 # Design effects of categories stay within these bounds.
 _DESIGN_EFFECTS = 0.25, 1e6
 # Rows of expert gradients that are dense together.
@@ -76,6 +78,24 @@ class Posterior(NamedTuple):
     converged: bool
 
 
+class Component(NamedTuple):
+    """One of the normal distributions whose mixture is the posterior of the scores, that given a node of τ.
+
+    Attributes
+    ----------
+    weight : float
+        Its posterior probability.
+    shift : float64[C m]
+        Its mean minus that of the mixture.
+    covariance : float64[C m, C m]
+        Its covariance.
+    """
+
+    weight: float
+    shift: Floats
+    covariance: Floats
+
+
 class PooledScores(NamedTuple):
     """The scores of all categories with τ integrated out.
 
@@ -85,6 +105,8 @@ class PooledScores(NamedTuple):
         Posterior means; those of a category have mean 0.
     covariance : float64[C m, C m] or None
         Their covariance, over all categories.
+    components : tuple of Component
+        The normal distributions that the posterior is a mixture of; none where one with the covariance does.
     freedom : float64[C, m]
         Degrees of freedom of the variances, infinite without experts.
     spread : float64[K]
@@ -99,6 +121,7 @@ class PooledScores(NamedTuple):
 
     score: Floats
     covariance: Floats | None
+    components: tuple[Component, ...]
     freedom: Floats
     spread: Floats
     weight: Floats
@@ -420,7 +443,7 @@ def pool(
     converged = all(point.converged for point in fits)
     freedom = np.full((n, model.n_items), np.inf)
     if not covariance:
-        return PooledScores(np.asarray(score), None, freedom, spread, weight, k, converged)
+        return PooledScores(np.asarray(score), None, (), freedom, spread, weight, k, converged)
     best = int(weight.argmax())
     crowd = _Crowd.of(outcomes, fits[best], model) if clustered else None
     kept = np.flatnonzero(weight >= _LEAST_WEIGHT)
@@ -430,6 +453,7 @@ def pool(
     narrow = float(np.sqrt(share @ (position - share @ position) ** 2)) < _NARROW
     total = np.zeros((n * model.n_items, n * model.n_items))
     response = np.zeros(len(total))
+    components: list[Component] = []
     for w, at in zip(share.tolist(), kept.tolist(), strict=True):
         table = model.at(fits[at]).inverse_rows()
         own = _centred_blocks(table[:, : len(total)], n)
@@ -439,11 +463,15 @@ def pool(
             v = 1.0 if narrow else w
             response += v * np.diagonal(own) ** 2
             meat = crowd.meat(k) - _likelihood_information(model)
-            total += v * _centred_blocks(table @ meat @ table.T, n)
+            excess = _centred_blocks(table @ meat @ table.T, n)
+            total += v * excess
+            own += excess
+        if not narrow and len(total) <= _MOST_KEPT:
+            components.append(Component(w, apart, (own + own.T) / 2))
     total = (total + total.T) / 2
     if crowd is not None:
         freedom = crowd.freedom(np.diagonal(total), response, k).reshape(n, -1)
-    return PooledScores(np.asarray(score), total, freedom, spread, weight, k, converged)
+    return PooledScores(np.asarray(score), total, tuple(components), freedom, spread, weight, k, converged)
 
 
 def _centred(score: Floats) -> Floats:
