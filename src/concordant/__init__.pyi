@@ -9,6 +9,7 @@ from concordant import ranking as ranking
 from concordant import report as report
 from concordant import selection as selection
 from concordant._version import __version__ as __version__
+from concordant.aggregators.blend import Blend as Blend
 from concordant.aggregators.boosted_trees import BoostedTrees as BoostedTrees
 from concordant.aggregators.bradley_terry import BradleyTerry as BradleyTerry
 from concordant.aggregators.condorcet import Baldwin as Baldwin

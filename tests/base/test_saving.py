@@ -246,6 +246,7 @@ MODELS = {
     "bradley-terry": {"reliability": True},
     "mpm": {"adherence": "learned", "uncertainty": "none"},
     "cps": {"adherence": "supervised"},
+    "blend": {"members": ["listwise-linear", "borda"]},
 }
 
 
@@ -345,7 +346,7 @@ FEATURES, GRADES = cc.synthetic.graded_features(8, random_state=1)
 OBSERVED = cc.Features(["q"] * 5, [str(i) for i in VOTES.items.tolist()], np.arange(10.0).reshape(5, 2) ** 2)
 # Other parameters than the defaults that learn something else, and what is learned from where that is not lists.
 LEARNERS: list[tuple[str, dict[str, Any]]] = [
-    *((name, {}) for name in registry.METHODS),
+    *((name, MODELS["blend"] if name == "blend" else {}) for name in registry.METHODS),
     ("bradley-terry", {"reliability": True}),
     ("bradley-terry", {"side_effect": True, "uncertainty": "information"}),
     ("bradley-terry", {"features": True}),
