@@ -17,7 +17,7 @@ from concordant.arrays import Bools, Codes, Floats, Ints
 from concordant.base.contract import Aggregator, Tags, Votes
 from concordant.base.params import Constraint, Within, check_params, either, integer, methods, number, one_of, seed
 from concordant.base.registry import METHODS, create, register_method
-from concordant.data.consensus import rank_scores
+from concordant.data.consensus import Consensus, rank_scores
 from concordant.data.container import counted
 from concordant.data.explanation import Contributions, Explanation, explain
 from concordant.data.index import Slots
@@ -35,7 +35,7 @@ from concordant.learning.training import FEWEST_FOR_VALIDATION
 if TYPE_CHECKING:
     from concordant.data.features import Features
 
-__all__ = ["Blend"]
+__all__ = ["Blend", "standardised"]
 
 # From strong to weak, in nats per instance; z-scores have a variance of 1.
 _PATH = tuple(float(f"{10.0 ** (-e / 2):.3g}") for e in range(-4, 7))
@@ -339,17 +339,23 @@ class Blend(Aggregator):
         for m, member in enumerate(members):
             if not member.needs_labels():
                 scores[:, m] = _member_scores(member, preferences)
+        self.member_weights_ = self._learn_weights(scores, target, preferences, folds)
+
+    def _learn_weights(self, scores: Floats, target: Floats, preferences: Votes, folds: Sequence[Ints]) -> Floats:
+        """Return the weights for held-out scores of the members, and record what was chosen."""
         problem = _WeightLoss.of(scores, target, preferences, folds)
         l2 = _select_penalty(problem) if isinstance(self.l2, str) else self.l2
         every = np.arange(len(problem.folds))
         found = problem.minimum(l2, every)
+        info = self.fit_info_
         info.objective, gradient = problem.value(found, l2, every)
         # Where a weight is 0, a gradient that pushes it below 0 does not count.
         info.gradient_norm = max_norm(np.where(found > 0, gradient, np.minimum(gradient, 0.0)))
         total = float(found.sum())
-        self.member_weights_ = found / total if total > 0 else np.full(len(members), 1.0 / len(members))
-        shares = {f"weight of {n}": w for n, w in zip(self.member_names_, self.member_weights_.tolist(), strict=True)}
+        weights: Floats = found / total if total > 0 else np.full(len(found), 1.0 / len(found))
+        shares = {f"weight of {n}": w for n, w in zip(self.member_names_, weights.tolist(), strict=True)}
         info.chosen = ({"l2": l2} if isinstance(self.l2, str) else {}) | shares
+        return weights
 
     def _folds(self, preferences: Votes, truth: MatchedLabels) -> list[Ints]:
         """Return the usable instances of every part, which follow from their ids; nothing if there are too few."""
@@ -417,7 +423,18 @@ def _member_scores(member: Aggregator, preferences: Votes) -> Floats:
     votes = member._weighed(member._checked(preferences))
     score = member._consensus(votes).score
     offsets = votes.slots.offsets
-    rank, _ = rank_scores(score, offsets, relative_tolerance=member._relative_tolerance)
+    return _level(score, offsets, relative=member._relative_tolerance)
+
+
+def standardised(consensus: Consensus) -> Floats:
+    """Return z-scores within each instance; items whose scores tie have equal ones."""
+    offsets = consensus.slots.offsets
+    return standardise_within(_level(consensus.score, offsets), offsets)
+
+
+def _level(score: Floats, offsets: Ints, *, relative: bool = False) -> Floats:
+    """Return the scores, those that tie replaced by the best of them."""
+    rank, _ = rank_scores(score, offsets, relative_tolerance=relative)
     # The best score of every group of tied items.
     group = np.repeat(offsets[:-1], np.diff(offsets)) + rank - 1
     best = np.full(len(score) + 1, -np.inf)
