@@ -134,8 +134,10 @@ from concordant.ranking.rankers import RankNet as RankNet
 from concordant.ranking.rankers import RankRegress as RankRegress
 from concordant.ranking.rankers import RankSVM as RankSVM
 from concordant.report import plots as plots
+from concordant.selection import Auto as Auto
 from concordant.selection import GridSearch as GridSearch
 from concordant.selection import RandomSearch as RandomSearch
+from concordant.selection import auto as auto
 from concordant.selection import cross_validate as cross_validate
 from concordant.selection import evaluate_votes as evaluate_votes
 from concordant.selection import nested as nested
