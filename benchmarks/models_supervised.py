@@ -18,6 +18,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
+import auto_choice
 import blends
 import crowd
 import numpy as np
@@ -433,6 +434,7 @@ SECTIONS: dict[str, Callable[[], dict[str, Any]]] = {
     **trec3_supervised.SECTIONS,
     **crowd.SECTIONS,
     **blends.SECTIONS,
+    **auto_choice.SECTIONS,
     "exact_gradients": exact_gradients,
     **runtime_study.SECTIONS,
 }
@@ -443,6 +445,7 @@ RENDER: dict[str, Callable[[dict[str, Any]], str]] = {
     **trec3_supervised.RENDER,
     **crowd.RENDER,
     **blends.RENDER,
+    **auto_choice.RENDER,
     "exact_gradients": _render_gradients,
     **runtime_study.RENDER,
 }
