@@ -130,6 +130,8 @@ class Blend(Aggregator):
     `explain` splits a score by expert, or by member with by="member". The part of a member that is itself no sum over
     experts stands under its own name in brackets.
 
+    A blend works on preferences in memory, and refuses features and blocks of instances when it is fitted.
+
     Cost: `cv` + 1 times the sum of the members to fit, and the sum of the members to predict. Fits run in parallel.
     Inside `checkpoint` a fit writes the held-out scores of its members as they are finished, and a resumed fit does not
     compute them again; an unfinished fit of a member starts afresh. An interrupted fit keeps nothing else.
