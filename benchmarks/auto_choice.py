@@ -113,7 +113,7 @@ def crowd_judgements() -> dict[str, Any]:
 
 
 def trec3() -> dict[str, Any]:
-    """Choice by `auto` on TREC-3: the first 100 of 40 runs, each half of the topics from the other (a fifth held out)."""
+    """Choice by `auto` on TREC-3: the first 100 of 40 runs, each half of the topics from the other."""
     ours = trec3_supervised
     if not ours.available():
         return {"not_available": "trec3-adhoc"}
