@@ -18,6 +18,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
+import auto_choice
+import blends
 import crowd
 import numpy as np
 import published
@@ -431,6 +433,8 @@ SECTIONS: dict[str, Callable[[], dict[str, Any]]] = {
     "experts_story": experts_story,
     **trec3_supervised.SECTIONS,
     **crowd.SECTIONS,
+    **blends.SECTIONS,
+    **auto_choice.SECTIONS,
     "exact_gradients": exact_gradients,
     **runtime_study.SECTIONS,
 }
@@ -440,6 +444,8 @@ RENDER: dict[str, Callable[[dict[str, Any]], str]] = {
     "experts_story": _render_story,
     **trec3_supervised.RENDER,
     **crowd.RENDER,
+    **blends.RENDER,
+    **auto_choice.RENDER,
     "exact_gradients": _render_gradients,
     **runtime_study.RENDER,
 }

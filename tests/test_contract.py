@@ -140,10 +140,12 @@ VARIANTS: list[tuple[Aggregator, tuple[str, ...] | None]] = [
     (cc.PairTies(hidden=2, solver="adam", max_iter=5), None),
     (cc.LambdaRank(metric="err", max_items=4, solver="sgd", max_iter=5), None),
     (cc.BoostedTrees(objective="xendcg", trees=3, models=1, max_items=4, unjudged="drop", min_items=1), None),
+    (cc.Blend(members=[cc.SVDRank(passes=5), "copeland"], weights="equal"), ORDERED),
 ]
 
 # Defaults that train long; more steps of the same kind break no promise.
 SHORT: dict[str, Aggregator] = {
+    "blend": cc.Blend(members=["rrf", cc.ListwiseLinear(l2=0.1)], cv=2, l2=0.1),
     "boosted-trees": cc.BoostedTrees(trees=4, models=2, min_items=2),
     "crf": cc.CRF(passes=15),
     "lambdarank": cc.LambdaRank(max_iter=15),

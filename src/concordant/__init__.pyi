@@ -9,6 +9,7 @@ from concordant import ranking as ranking
 from concordant import report as report
 from concordant import selection as selection
 from concordant._version import __version__ as __version__
+from concordant.aggregators.blend import Blend as Blend
 from concordant.aggregators.boosted_trees import BoostedTrees as BoostedTrees
 from concordant.aggregators.bradley_terry import BradleyTerry as BradleyTerry
 from concordant.aggregators.category_boards import CategoryBoards as CategoryBoards
@@ -135,8 +136,10 @@ from concordant.ranking.rankers import RankNet as RankNet
 from concordant.ranking.rankers import RankRegress as RankRegress
 from concordant.ranking.rankers import RankSVM as RankSVM
 from concordant.report import plots as plots
+from concordant.selection import Auto as Auto
 from concordant.selection import GridSearch as GridSearch
 from concordant.selection import RandomSearch as RandomSearch
+from concordant.selection import auto as auto
 from concordant.selection import cross_validate as cross_validate
 from concordant.selection import evaluate_votes as evaluate_votes
 from concordant.selection import nested as nested

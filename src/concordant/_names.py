@@ -3,6 +3,7 @@
 METHODS = {
     "approval": "concordant.aggregators.elections:Approval",
     "baldwin": "concordant.aggregators.condorcet:Baldwin",
+    "blend": "concordant.aggregators.blend:Blend",
     "boosted-trees": "concordant.aggregators.boosted_trees:BoostedTrees",
     "borda": "concordant.aggregators.positional:Borda",
     "bradley-terry": "concordant.aggregators.bradley_terry:BradleyTerry",

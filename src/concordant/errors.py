@@ -9,7 +9,9 @@ from __future__ import annotations
 import re
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, NamedTuple, Self
 
 __all__ = [
@@ -32,6 +34,7 @@ __all__ = [
     "ParseError",
     "UncertaintyWarning",
     "warn",
+    "without_warnings",
 ]
 
 
@@ -157,6 +160,23 @@ class DataShiftWarning(ConcordantWarning):
     """The data asked about differ from those the model was fitted on."""
 
 
+_silent: ContextVar[bool] = ContextVar("concordant_silent", default=False)
+
+
+@contextmanager
+def without_warnings() -> Iterator[None]:
+    """Give no warning inside the block, in this thread alone: `warnings.catch_warnings` changes all threads.
+
+    >>> with without_warnings():
+    ...     warn("nobody hears this")
+    """
+    token = _silent.set(True)
+    try:
+        yield
+    finally:
+        _silent.reset(token)
+
+
 def warn(message: str, category: type[ConcordantWarning] = ConcordantWarning, *settings: Setting) -> None:
     """Give a warning that points at the first line outside Concordant: the user's own.
 
@@ -167,6 +187,8 @@ def warn(message: str, category: type[ConcordantWarning] = ConcordantWarning, *s
     while frame.f_back is not None and frame.f_globals.get("__name__", "").split(".")[0] == "concordant":
         frame = frame.f_back
         depth += 1
+    if _silent.get():
+        return
     warnings.warn(category(message).advising(*settings), category, stacklevel=depth)
 
 

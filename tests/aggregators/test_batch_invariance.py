@@ -16,7 +16,10 @@ import concordant as cc
 
 # Fits and inference that take a second for a few instances; eight of them still have more rows than NumPy's buffers.
 SLOW = {"extended-mallows", "kemeny", "mallows", "bradley-terry", "plackett-luce", "mpm", "coombs", "stv"}
-SETTINGS: dict[str, dict[str, Any]] = {"crf": {"passes": 2}}
+SETTINGS: dict[str, dict[str, Any]] = {
+    "blend": {"members": ["rrf", cc.ListwiseLinear(l2=0.1)], "weights": "equal"},
+    "crf": {"passes": 2},
+}
 
 
 @cache

@@ -107,7 +107,9 @@ def fitted(name: str, *, learning: bool = True) -> Any:
             warnings.simplefilter("ignore")
             return cc.Leaderboard(cc.BradleyTerry(**BOARDS[name]), votes_of(name))
     method = name.partition(",")[0]
-    few = {n: 3 for n in ("passes", "trees") if n in cc.METHODS[method].param_names()}
+    few: dict[str, Any] = {n: 3 for n in ("passes", "trees") if n in cc.METHODS[method].param_names()}
+    if method == "blend":
+        few = {"members": ["listwise-linear", "borda"]}
     labels = cc.synthetic.meta_search(6, n_items=(4, 6), random_state=3).labels
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -442,3 +442,35 @@ def test_a_table_that_is_too_wide_says_less() -> None:
     assert max(map(len, narrow.to_text().splitlines()[:-1])) <= narrow.width <= 80
     assert "--experts-out" not in full.caption
     assert narrow.caption.endswith("--experts-out FILE writes all")
+
+
+def test_auto_says_what_it_tried_and_writes_what_it_chose(data: Path, tmp_path: Path, invoke: Invoke) -> None:
+    out = tmp_path / "m.model"
+    # Hardly any time: the two methods that are kept by default are compared, and nothing else.
+    given = ["fit", data / "runs", "-l", data / "qrels.txt", "-m", "auto", "-p", "budget=1e-6", "-p", "folds=2"]
+    result = invoke(*given, "-o", out)
+    chosen = cc.load(out).name
+    assert chosen in ("rrf", "comb-sum")
+    assert "not tried: the time was used up" in result.stdout
+    assert f"{chosen} is kept" in result.stdout
+    assert f"wrote {out}: {chosen}" in result.stderr
+    results = json.loads(invoke(*given, "-o", out, "--json").stdout)["results"]
+    assert results["method"] == chosen
+    assert [row["name"] for row in results["tried"]][:3] == ["rrf", "comb-sum", "comb-mnz"]
+    assert results["why"].startswith(f"{chosen} is kept")
+    misspelt = invoke("fit", data / "runs", "-l", data / "qrels.txt", "-m", "auto(bugdet=3)", "-o", out, code=1)
+    assert "Auto has no parameter 'bugdet'. Did you mean 'budget'?" in misspelt.output
+    compared = ["compare", data / "runs", "-l", data / "qrels.txt", "--methods", "rrf,auto(budget=1e-6)"]
+    rows = json.loads(invoke(*compared, "--folds", "2", "--json").stdout)["results"]["methods"]
+    assert {row["method"] for row in rows} == {"rrf", "auto(budget=1e-6)"}
+
+
+def test_a_blend_is_written_in_brackets(data: Path, tmp_path: Path, invoke: Invoke) -> None:
+    out = tmp_path / "m.model"
+    given = ["-m", "blend(listwise-linear(l2=0.1), borda)", "-p", "cv=2"]
+    result = invoke("fit", data / "runs", "-l", data / "qrels.txt", *given, "-o", out)
+    model = cc.load(out)
+    expected = cc.Blend(members=[cc.ListwiseLinear(l2=0.1), "borda"], cv=2).fit(*training(data))
+    assert same(model.members_[0], expected.members_[0])
+    assert np.array_equal(model.member_weights_, expected.member_weights_)
+    assert "weight of borda=" in result.stdout

@@ -65,6 +65,10 @@ def parse_params(pairs: Iterable[str] | None, option: str = "-p") -> dict[str, A
     return out
 
 
+# The choice by cross-validation is no method of the registry: what it writes is the method that it chose.
+_AUTO = "auto"
+
+
 def _value_in_file(path: str, option: str) -> Any:
     """Return what a JSON file holds, or the mapping of a CSV file of two columns, whose first row is a header."""
     try:
@@ -100,6 +104,10 @@ def make_method(text: str, params: Mapping[str, Any]) -> Aggregator:
         key: "none" if value is None and key in allowed and allowed[key].test("none") else value
         for key, value in (own | dict(params)).items()
     }
+    if name == _AUTO and name not in METHODS:
+        from concordant.selection import Auto
+
+        return create(Auto, **own | dict(params))
     nested = METHODS[name].made_of if name in METHODS else ""
     if isinstance(meant.get(nested), str):
         meant[nested] = _made(split_names(meant[nested]), allowed[nested])

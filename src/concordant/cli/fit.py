@@ -40,12 +40,15 @@ from concordant.cli._parsing import check_share, make_method, parse_params
 from concordant.errors import DataError, ParameterError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from concordant.base.contract import Aggregator
     from concordant.data.comparisons import Comparisons
     from concordant.data.features import Features as FeaturesOf
     from concordant.data.labels import Labels as LabelsOf
     from concordant.data.preferences import Preferences
     from concordant.execution.blocks import Blocks
+    from concordant.selection import AutoTrial
 
 __all__ = ["command"]
 
@@ -163,6 +166,8 @@ def command(
             # A method that writes no checkpoint says so only to those who ask for one.
             wanted = checkpoint is not None or resume or chosen._writes_checkpoints
             interrupted = _fit(session, chosen, data, saved if wanted else None, resume)
+        # What `auto` chose; any other method is itself.
+        tried, chosen = chosen, getattr(chosen, "best_method_", chosen)
         chosen.save(output)
         if not interrupted and checkpoint is None and os.path.exists(saved):
             os.unlink(saved)
@@ -170,7 +175,7 @@ def command(
             _write_experts(session, chosen, experts_table, quote_formulas)
         if features_table is not None:
             _write_features(session, chosen, features_table, quote_formulas)
-        _report(session, chosen, data, output)
+        _report(session, chosen, data, output, tried)
         note_missing(session, [(chosen.name, chosen)], data.votes)
         if interrupted:
             kept = f"; the same command with --resume goes on from {saved}" if os.path.exists(saved) else ""
@@ -411,8 +416,9 @@ def _weights(method: Aggregator) -> list[tuple[str, float]]:
     return sorted(weights, key=lambda pair: -abs(pair[1]))
 
 
-def _report(session: Session, method: Aggregator, data: _Data, output: str) -> None:
+def _report(session: Session, method: Aggregator, data: _Data, output: str, tried: Aggregator) -> None:
     info = method.fit_info_
+    trials = getattr(tried, "tried_", [])
     learned = method.learned_experts()
     experts = [dict(zip(learned, row, strict=True)) for row in zip(*learned.values(), strict=True)]
     session.results = {
@@ -427,6 +433,10 @@ def _report(session: Session, method: Aggregator, data: _Data, output: str) -> N
         "features": [{"feature": name, "weight": weight} for name, weight in _weights(method)],
         "interrupted": info.interrupted or None,
     }
+    if trials:
+        session.results |= {"why": getattr(tried, "why_", ""), "tried": [t._asdict() for t in trials]}
+        session.show(_trials_table(trials, tried.get_params()["metric"]))
+        session.say(getattr(tried, "why_", ""))
     if not any(name.endswith("_") and name != "fit_info_" for name in method.__dict__):
         session.say(f"{method.name} has nothing to learn: the model holds its parameters.")
         return
@@ -442,6 +452,16 @@ def _report(session: Session, method: Aggregator, data: _Data, output: str) -> N
     if weights:
         itself = isinstance(vars(method)["coefficients_"], dict)
         session.show(_features_table(weights, "the feature itself" if itself else "the feature's standard deviation"))
+
+
+def _trials_table(trials: Sequence[AutoTrial], metric: str) -> Table:
+    """Return a table of what `auto` tried."""
+    rows = []
+    for trial in trials:
+        measured = not math.isnan(trial.mean)
+        gap = "" if math.isnan(trial.above) else f"{trial.above:+.4f} ± {trial.stderr:.4f}"
+        rows.append([trial.name, f"{trial.mean:.4f}" if measured else "", gap, _seconds(trial.seconds), trial.outcome])
+    return Table(["method", metric, "above", "time", "outcome"], rows, left=frozenset({0, 4}))
 
 
 def _features_table(weights: list[tuple[str, float]], units: str) -> Table:

@@ -1,11 +1,14 @@
-"""Maps over instances in a pool of threads, progress reports, and free memory. No global thread setting is changed."""
+"""Maps over instances and fits in a pool of threads, progress reports, and free memory.
+
+No global thread setting is changed.
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from contextvars import ContextVar, copy_context
+from contextvars import Context, ContextVar, copy_context
 from functools import cache
 from itertools import count, islice
 from threading import Event, Lock
@@ -315,6 +318,32 @@ def map_instances(function: Callable[[int], T], n: int) -> list[T]:
     for _ in range(workers):
         _thread_pool().submit(queue.work)
     return queue.results()
+
+
+def run_parallel(work: Callable[[int], T], n: int) -> list[T]:
+    """Return [work(0), ..., work(n - 1)] of long calls, such as fits; watchers are told of each finished one.
+
+    Each call runs in a context of its own. As many calls run at once as there are threads, and each may use an equal
+    share of them.
+
+    Examples
+    --------
+    >>> with force_threads(1), watch(lambda done, total: print(f"{done} of {total}")):
+    ...     run_parallel(lambda i: n_threads() + i, 2)
+    1 of 2
+    2 of 2
+    [1, 2]
+    """
+    available = n_threads()
+    share = max(1, available // max(1, min(n, available)))
+
+    def with_share(i: int) -> T:
+        with force_threads(share):
+            return work(i)
+
+    # Threads of the pool start with an empty context. Do the same with one thread; otherwise watchers would hear of the
+    # passes of each fit, and all fits would resume one checkpoint.
+    return map_instances(lambda i: Context().run(with_share, i), n)
 
 
 def prefetch(items: Iterator[T]) -> Iterator[T]:

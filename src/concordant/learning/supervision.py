@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from concordant.arrays import Codes, Floats, Ints, read_only
 from concordant.data.comparisons import Comparisons
 from concordant.data.container import Container
-from concordant.data.index import Slots
+from concordant.data.index import Slots, Texts
 from concordant.data.labels import Labels
 from concordant.data.preferences import Preferences
 from concordant.errors import DataError, KindError, ParameterError, listing
@@ -31,6 +31,7 @@ __all__ = [
     "MatchedLabels",
     "check_distinguishable",
     "exponential_gain",
+    "labels_of",
     "match_labels",
     "validation_pair",
 ]
@@ -117,6 +118,17 @@ def match_labels(
     if require_usable and not len(informative):
         raise DataError(_why_unusable(votes, counts, owner, unjudged))
     return MatchedLabels(label, informative, counts)
+
+
+def labels_of(labels: Labels, instances: Texts) -> Labels:
+    """Return the labels of these instances only, in their order.
+
+    >>> labels = Labels(["q1", "q2", "q3"], ["d"] * 3, [1, 0, 2])
+    >>> labels_of(labels, Texts(["q3", "q7", "q1"])).label.tolist()
+    [2.0, 1.0]
+    """
+    codes = labels.instances.codes
+    return labels[np.array([codes[i] for i in instances if i in codes], dtype=np.int64)]
 
 
 def _check_instances(votes: Container, labels: Labels, owner: str) -> None:

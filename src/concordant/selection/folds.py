@@ -20,14 +20,14 @@ from concordant.data.comparisons import Comparisons
 from concordant.data.consensus import Consensus
 from concordant.data.container import Container
 from concordant.data.features import Features
-from concordant.data.index import Texts, instance_index
+from concordant.data.index import instance_index
 from concordant.data.labels import Labels
 from concordant.data.preferences import Preferences
 from concordant.data.splits import Split, k_folds, train_validation_split
 from concordant.data.streams import id_hash
 from concordant.errors import DataError, KindError, ParameterError, listing
 from concordant.execution.blocks import Blocks
-from concordant.learning.supervision import match_labels
+from concordant.learning.supervision import labels_of, match_labels
 
 __all__ = [
     "Data",
@@ -72,17 +72,6 @@ class FoldData(NamedTuple):
     validation: tuple[Data, Labels] | None
     test: Data
     truth: Labels
-
-
-def labels_of(labels: Labels, instances: Texts) -> Labels:
-    """Return the labels of these instances only, in their order.
-
-    >>> labels = Labels(["q1", "q2", "q3"], ["d"] * 3, [1, 0, 2])
-    >>> labels_of(labels, Texts(["q3", "q7", "q1"])).label.tolist()
-    [2.0, 1.0]
-    """
-    codes = labels.instances.codes
-    return labels[np.array([codes[i] for i in instances if i in codes], dtype=np.int64)]
 
 
 def shared_labels(labels: Labels, data: Data) -> Labels:

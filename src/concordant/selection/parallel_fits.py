@@ -1,46 +1,16 @@
-"""Runs many fits in parallel threads, each in its own context, with results that do not depend on their number.
-
-The threads are shared out: as many fits run at once as there are threads, and each fit may use an equal share.
-"""
+"""Copies of methods and their seeds, for many fits of one method; `run_parallel` runs them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextvars import Context
+from collections.abc import Sequence
 from numbers import Integral
-from typing import Any, TypeVar
+from typing import Any
 
 from concordant.base.contract import Aggregator
 from concordant.errors import ParameterError
-from concordant.execution import force_threads, map_instances, n_threads
+from concordant.execution import run_parallel
 
 __all__ = ["check_seeds", "unfitted_copy", "run_parallel", "seeds_of"]
-
-T = TypeVar("T")
-
-
-def run_parallel(work: Callable[[int], T], n: int) -> list[T]:
-    """Return [work(0), ..., work(n - 1)], computed in parallel; watchers are told of each finished call.
-
-    Examples
-    --------
-    >>> from concordant.execution import watch
-    >>> with force_threads(1), watch(lambda done, total: print(f"{done} of {total}")):
-    ...     run_parallel(lambda i: n_threads() + i, 2)
-    1 of 2
-    2 of 2
-    [1, 2]
-    """
-    available = n_threads()
-    share = max(1, available // max(1, min(n, available)))
-
-    def with_share(i: int) -> T:
-        with force_threads(share):
-            return work(i)
-
-    # Threads of the pool start with an empty context. Do the same with one thread; otherwise watchers would hear of the
-    # passes of each fit, and all fits would resume one checkpoint.
-    return map_instances(lambda i: Context().run(with_share, i), n)
 
 
 def unfitted_copy(method: Aggregator, **params: Any) -> Aggregator:

@@ -59,7 +59,16 @@ if TYPE_CHECKING:
 
     from concordant.data.explanation import Explanation
 
-__all__ = ["GridSearch", "RandomSearch", "Search", "Tried", "seeded_copy"]
+__all__ = [
+    "ChosenMethod",
+    "GridSearch",
+    "RandomSearch",
+    "Search",
+    "Tried",
+    "join_features",
+    "seeded_copy",
+    "validation_parts",
+]
 
 # Means within this difference are equal, and the first of equals wins.
 _SAME = 1e-12
@@ -218,7 +227,80 @@ class _AnyMethodFlag:
         )
 
 
-class Search(Aggregator):
+class ChosenMethod(Aggregator):
+    """Base of the methods that choose one of several: `fit` chooses, and everything else is that of the chosen one."""
+
+    best_method_: Aggregator
+
+    def _checked(self, preferences: Any) -> Any:
+        if not isinstance(preferences, Features) or not self.takes_features:
+            return super()._checked(preferences)
+        check_params(type(self).__name__, self.__dict__, self.constraints)
+        return preferences
+
+    def fit(
+        self, preferences: Any, labels: Any = None, *, validation: Any = None, features: Features | None = None
+    ) -> Self:
+        """Try the candidates and return self.
+
+        Parameters
+        ----------
+        preferences : Preferences, Comparisons or Features
+            The data to fit the candidates to.
+        labels : Labels
+            Labels, matched by id.
+        validation : pair (data, labels), optional
+            Validation data to choose by instead of folds; with features, (preferences, labels, features).
+        features : Features, optional
+            Features of the items beside preferences, matched by id, for the candidates that use them.
+        """
+        self._run_fit(self._checked(preferences), labels, validation, features)
+        return self
+
+    def predict(self, preferences: Any, *, features: Features | None = None) -> Consensus:
+        """Return the consensus of the chosen method; features beside preferences go to it where it uses them."""
+        if isinstance(preferences, Blocks) and features is None:
+            return self._best().predict(preferences)
+        data = self._checked(preferences)
+        return predict_with_features(self._best(), data, features)
+
+    def fit_predict(
+        self, preferences: Any, labels: Any = None, *, validation: Any = None, features: Features | None = None
+    ) -> Consensus:
+        """Fit, then return the consensus of the same data (kept as `consensus_`)."""
+        self._run_fit(self._checked(preferences), labels, validation, features)
+        self.consensus_ = self.predict(preferences, features=features)
+        return self.consensus_
+
+    def _best(self) -> Aggregator:
+        if "best_method_" not in self.__dict__:
+            raise NotFittedError.of(type(self).__name__)
+        return self.best_method_
+
+    def _consensus(self, preferences: Votes, known: Any = None) -> Consensus:
+        return self._best().predict(preferences)
+
+    def _contributions(self, preferences: Any) -> tuple[list[str], Floats, Floats] | None:
+        return self._best()._contributions(preferences)
+
+    def explain(self, preferences: Votes, instance: str | None = None) -> Explanation:
+        """Return the contributions of the experts to the scores of the chosen method, for one instance."""
+        return self._best().explain(preferences, instance)
+
+    def learned_experts(self) -> dict[str, list[Any]]:
+        """Return the learned table of experts of the chosen method, by column."""
+        return self._best().learned_experts()
+
+    def expert_habits(self) -> dict[str, list[Any]]:
+        """Return the habits of experts that the chosen method found, by column."""
+        return self._best().expert_habits()
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the chosen method to a file; `concordant.load` returns that method, not the search."""
+        self._best().save(path)
+
+
+class Search(ChosenMethod):
     """Base class of the searches; subclasses define the candidates."""
 
     tags: ClassVar[Tags] = _SearchTags()  # type: ignore[assignment] # a search has the tags of its methods
@@ -234,7 +316,6 @@ class Search(Aggregator):
     seeds: Any
     random_state: int
 
-    best_method_: Aggregator
     best_params_: dict[str, Any]
     best_score_: float
     best_index_: int
@@ -275,46 +356,6 @@ class Search(Aggregator):
         method = [with_seed(m) for m in self.method] if isinstance(self.method, list) else with_seed(self.method)
         return type(self)(**self.get_params() | {"method": method, "random_state": seed})
 
-    def _checked(self, preferences: Any) -> Any:
-        if not isinstance(preferences, Features) or not self.takes_features:
-            return super()._checked(preferences)
-        check_params(type(self).__name__, self.__dict__, self.constraints)
-        return preferences
-
-    def fit(
-        self, preferences: Any, labels: Any = None, *, validation: Any = None, features: Features | None = None
-    ) -> Self:
-        """Try every candidate and return self.
-
-        Parameters
-        ----------
-        preferences : Preferences, Comparisons or Features
-            The data to fit the candidates to.
-        labels : Labels
-            Labels, matched by id.
-        validation : pair (data, labels), optional
-            Validation data to choose by instead of folds; with features, (preferences, labels, features).
-        features : Features, optional
-            Features of the items beside preferences, matched by id, for the candidates that use them.
-        """
-        self._run_fit(self._checked(preferences), labels, validation, features)
-        return self
-
-    def predict(self, preferences: Any, *, features: Features | None = None) -> Consensus:
-        """Return the consensus of the chosen method; features beside preferences go to it where it uses them."""
-        if isinstance(preferences, Blocks) and features is None:
-            return self._best().predict(preferences)
-        data = self._checked(preferences)
-        return predict_with_features(self._best(), data, features)
-
-    def fit_predict(
-        self, preferences: Any, labels: Any = None, *, validation: Any = None, features: Features | None = None
-    ) -> Consensus:
-        """Fit, then return the consensus of the same data (kept as `consensus_`)."""
-        self._run_fit(self._checked(preferences), labels, validation, features)
-        self.consensus_ = self.predict(preferences, features=features)
-        return self.consensus_
-
     def _fit(self, preferences: Data, labels: Labels | None, validation: Any, features: Features | None) -> None:
         owner = type(self).__name__
         if self.metric in VOTE_METRICS:
@@ -323,9 +364,9 @@ class Search(Aggregator):
         preferences, truth = check_data(preferences, labels, owner)
         counts = match_labels(preferences, truth, owner, require_usable=False).counts
         candidates = self._candidates()
-        given, theirs = _validation(validation, owner)
+        given, theirs = validation_parts(validation, owner)
         if theirs is not None and features is not None:
-            features = _join_features(features, theirs)
+            features = join_features(features, theirs)
         if given is None:
             all_folds = make_folds(preferences, truth, self.folds, self.random_state, owner)
         else:
@@ -471,35 +512,8 @@ class Search(Aggregator):
         columns["error"] = pl.Series("error", [t.error or None for t in tried], dtype=pl.String)
         return pl.DataFrame(columns)
 
-    def _best(self) -> Aggregator:
-        if "best_method_" not in self.__dict__:
-            raise NotFittedError.of(type(self).__name__)
-        return self.best_method_
 
-    def _consensus(self, preferences: Votes, known: Any = None) -> Consensus:
-        return self._best().predict(preferences)
-
-    def _contributions(self, preferences: Any) -> tuple[list[str], Floats, Floats] | None:
-        return self._best()._contributions(preferences)
-
-    def explain(self, preferences: Votes, instance: str | None = None) -> Explanation:
-        """Return the contributions of the experts to the scores of the chosen method, for one instance."""
-        return self._best().explain(preferences, instance)
-
-    def learned_experts(self) -> dict[str, list[Any]]:
-        """Return the learned table of experts of the chosen method, by column."""
-        return self._best().learned_experts()
-
-    def expert_habits(self) -> dict[str, list[Any]]:
-        """Return the habits of experts that the chosen method found, by column."""
-        return self._best().expert_habits()
-
-    def save(self, path: str | PathLike[str]) -> None:
-        """Write the chosen method to a file; `concordant.load` returns that method, not the search."""
-        self._best().save(path)
-
-
-def _validation(validation: Any, owner: str) -> tuple[tuple[Data, Labels] | None, Features | None]:
+def validation_parts(validation: Any, owner: str) -> tuple[tuple[Data, Labels] | None, Features | None]:
     """Return the validation data and labels, and their features if given."""
     if validation is None:
         return None, None
@@ -512,7 +526,7 @@ def _validation(validation: Any, owner: str) -> tuple[tuple[Data, Labels] | None
     raise ParameterError.invalid("validation", f"{owner}.fit", allowed, validation)
 
 
-def _join_features(features: Features, more: Features) -> Features:
+def join_features(features: Features, more: Features) -> Features:
     """Join the features of the training and the validation part; instances in both count once."""
     known = features.instances.codes
     new = [n for n, instance in enumerate(more.instances) if instance not in known]

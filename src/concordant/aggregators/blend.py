@@ -1,0 +1,590 @@
+"""Blend: a weighted sum of the standardised scores of several methods (stacking), its weights learned from labels.
+
+Every member scores instances that it has not learned from, and the weights are those under which the sum of these
+scores has the smallest listwise loss: a convex problem in as many numbers as there are members.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from threading import Lock
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from concordant.aggregators.listwise import with_gains
+from concordant.arrays import Bools, Codes, Floats, Ints
+from concordant.base.contract import Aggregator, Tags, Votes
+from concordant.base.params import Constraint, Within, check_params, either, integer, methods, number, one_of, seed
+from concordant.base.registry import METHODS, create, register_method
+from concordant.data.consensus import Consensus, rank_scores
+from concordant.data.container import counted
+from concordant.data.explanation import Contributions, Explanation, explain
+from concordant.data.index import Slots
+from concordant.data.labels import Labels
+from concordant.data.streams import id_hash
+from concordant.errors import DataError, DataWarning, KindError, NotFittedError, ParameterError, without_warnings
+from concordant.execution import report_status, run_parallel
+from concordant.kernels.lists import moments_within, offsets_of, ranges, standardise_within
+from concordant.learning.checkpoints import CheckpointFile
+from concordant.learning.optimisers import max_norm
+from concordant.learning.resumable import minimise
+from concordant.learning.supervision import MatchedLabels, labels_of, match_labels, validation_pair
+from concordant.learning.training import FEWEST_FOR_VALIDATION
+
+if TYPE_CHECKING:
+    from concordant.data.features import Features
+
+__all__ = ["Blend", "standardised"]
+
+# From strong to weak, in nats per instance; z-scores have a variance of 1.
+_PATH = tuple(float(f"{10.0 ** (-e / 2):.3g}") for e in range(-4, 7))
+# Keeps the weights finite where the members separate the labels.
+_RIDGE = 1e-4
+# Smaller sums of what belongs to nobody are rounding errors; z-scores are of the order of 1.
+_ROUNDING = 1e-12
+_POLISH = 3
+_SOLVER = {"maxiter": 1000, "maxfun": 20_000, "ftol": 0.0, "gtol": 1e-8, "maxcor": 20}
+_KINDS = frozenset({"rank", "score", "rating", "comparisons"})
+_COST = "the sum of the members"
+
+
+class _TagsOfMembers:
+    """Tags of a blend: what all members can do; of the class, what the default members can do."""
+
+    def __get__(self, blend: Blend | None, owner: type[Blend]) -> Tags:
+        members = None if blend is None else blend.__dict__.get("members")
+        if members is None or not Blend.constraints["members"].test(members):
+            return Tags(_KINDS, supervised=True, stochastic=True, faithful=False, cost=_COST)
+        own = [create(member).tags for member in members]
+        return Tags(
+            accepts=_KINDS.intersection(*(t.accepts for t in own)),
+            supervised=True,
+            per_instance=all(t.per_instance for t in own),
+            weights=all(t.weights for t in own),
+            ties=all(t.ties for t in own),
+            stochastic=True,
+            faithful=False,
+            row_order=any(t.row_order for t in own),
+            cost=_COST,
+        )
+
+
+@register_method
+class Blend(Aggregator):
+    """Blend (stacking): a weighted sum of the scores of several methods, its weights learned on held-out instances.
+
+    The scores of a member are standardised within the instance, so that scores of any scale can be added:
+
+        score(i) = Σ_m w_m z_m(i),    z_m(i) = (score_m(i) − mean_m) / deviation_m.
+
+    A member that ties all items of an instance adds 0 to each.
+
+    `fit` learns the members, and the weights w_m ≥ 0. For these, the labelled instances are split into `cv` parts, and
+    each member scores every part after it has learned from the others. The weights minimise the mean listwise loss of
+    these held-out scores, that of `ListwiseLinear`, plus l2/2 · Σ (w_m − mean weight)². The penalty pulls them towards
+    equal weights. With l2="auto" it is the strongest of a path whose loss on held-out instances exceeds the least by at
+    most one standard error of the paired differences: members count differently only as far as the data show it. The
+    problem is convex, so that the result does not depend on a starting point. At last the weights are divided by their
+    sum, and every member learns from all instances.
+
+    Members that do not learn from labels may be among them; they score all training instances at once. With fewer than
+    4 usable instances none is held out, and the weights are equal.
+
+    Estimand: the weights under which the softmax of the sum is closest to the items' shares of the gain, on average
+    over instances like those of training; and what each member estimates.
+
+    Parameters
+    ----------
+    members : list of methods or names
+        At least two methods, such as [ListwiseLinear(), CRF(), BoostedTrees()]. On the command line
+        ``--method "blend(listwise-linear, crf, boosted-trees)"``. The default members need no extra.
+    weights : {"learned", "equal"}
+        Learned on held-out instances, or equal: then nothing is held out, and `fit` takes only the time of the members.
+    l2 : float or "auto"
+        The penalty; "auto" selects along a path from 100 to 1e-3.
+    cv : int
+        Number of parts of the labelled instances.
+    gain : {"exponential", "linear"}
+        2^label - 1, or the label, in the loss of the weights; the gain of a negative label is 0.
+    unjudged : {"zero", "drop"}
+        Whether training items without a label count as labelled 0 in that loss, or are left out.
+    random_state : int
+        Seed of the parts. It is also added to the seeds of the members.
+
+    Attributes
+    ----------
+    members_ : list of methods
+        The fitted members.
+    member_names_ : list of str
+        Their names; a number follows if several have the same.
+    member_weights_ : float64[members]
+        Their weights, which add up to 1.
+
+    Notes
+    -----
+    Data given as `validation=` go to every member that learns from labels, also where it learns from a part of the
+    instances: a member stops early as it would alone. The weights are learned from held-out training instances only,
+    which no member was selected by.
+
+    `explain` splits a score by expert, or by member with by="member". The part of a member that is itself no sum over
+    experts stands under its own name in brackets.
+
+    A blend works on preferences in memory, and refuses features and blocks of instances when it is fitted.
+
+    Cost: `cv` + 1 times the sum of the members to fit, and the sum of the members to predict. Fits run in parallel.
+    Inside `checkpoint` a fit writes the held-out scores of its members as they are finished, and a resumed fit does not
+    compute them again; an unfinished fit of a member starts afresh. An interrupted fit keeps nothing else.
+
+    References
+    ----------
+    Wolpert, Stacked generalization, Neural Networks 1992. Breiman, Stacked regressions, Machine Learning 1996, for
+    weights that are not negative.
+
+    Examples
+    --------
+    >>> import concordant as cc
+    >>> runs, labels = cc.synthetic.labelled_runs(40, random_state=1)
+    >>> model = cc.Blend(members=[cc.ListwiseLinear(l2=0.1), cc.CPS(), "rrf"]).fit(runs[:30], labels)
+    >>> model.member_names_
+    ['listwise-linear', 'cps', 'rrf']
+    >>> cc.evaluate(model.predict(runs[30:]), labels[30:], "ndcg@10").mean["ndcg@10"] > 0.7
+    True
+    """
+
+    name = "blend"
+    tags: ClassVar[Tags] = _TagsOfMembers()  # type: ignore[assignment] # a blend has the tags of its members
+    made_of = "members"
+    constraints: ClassVar[Mapping[str, Constraint]] = {
+        "members": methods(),
+        "weights": one_of("learned", "equal"),
+        "l2": either(number(least=0), one_of("auto")),
+        "cv": integer(least=2),
+        "gain": one_of("exponential", "linear"),
+        "unjudged": one_of("zero", "drop"),
+        "random_state": seed(),
+    }
+
+    members_: list[Any]
+    member_names_: list[str]
+    member_weights_: Annotated[Floats, Within(least=0, most=1)]
+
+    def __init__(
+        self,
+        *,
+        members: Sequence[Aggregator | str] = ("listwise-linear", "crf", "svd-rank"),
+        weights: str = "learned",
+        l2: float | str = "auto",
+        cv: int = 5,
+        gain: str = "exponential",
+        unjudged: str = "zero",
+        random_state: int = 0,
+    ) -> None:
+        self.members = members
+        self.weights = weights
+        self.l2 = l2
+        self.cv = cv
+        self.gain = gain
+        self.unjudged = unjudged
+        self.random_state = random_state
+
+    def needs_labels(self) -> bool:
+        """Return whether the weights are learned, or a member learns from labels."""
+        return self.weights == "learned" or any(member.needs_labels() for member in self._made())
+
+    # Prediction.
+
+    def _scores(self, preferences: Votes) -> Floats:
+        total = np.zeros(preferences.slots.n_slots)
+        for member, weight in self._fitted():
+            if weight > 0:
+                total += weight * standardise_within(_member_scores(member, preferences), preferences.slots.offsets)
+        return total
+
+    def _fitted(self) -> list[tuple[Aggregator, float]]:
+        """Return the fitted members and their weights."""
+        if "member_weights_" not in self.__dict__:
+            raise NotFittedError.of(type(self).__name__)
+        return list(zip(self.members_, self.member_weights_.tolist(), strict=True))
+
+    def _data_shift(self, preferences: Any) -> str:
+        found = (member._data_shift(preferences) for member, weight in self._fitted() if weight > 0)
+        return " ".join(dict.fromkeys(text for text in found if text))
+
+    def explain(self, preferences: Votes, instance: str | None = None, *, by: str = "expert") -> Explanation:
+        """Return what every expert, or every member, adds to the score of every item of one instance.
+
+        Parameters
+        ----------
+        preferences : Preferences or Comparisons
+            What is predicted.
+        instance : str, optional
+            Which instance; needed where there are several.
+        by : {"expert", "member"}
+            Whose parts. They add up to the score either way. Parts of an expert are relative to their mean over the
+            items, as z-scores are.
+
+        Examples
+        --------
+        >>> import concordant as cc
+        >>> lists = cc.from_lists({"x": ["a", "b", "c"], "y": ["c", "a", "b"]})
+        >>> print(cc.Blend(members=["rrf", "borda"], weights="equal").fit(lists).explain(lists, by="member"))
+        item    score      rrf    borda
+        a      1.2214  +0.6091  +0.6124
+        c      0.0066  +0.0066  +0.0000
+        b     -1.2280  -0.6156  -0.6124
+        """
+        if by not in ("expert", "member"):
+            raise ParameterError.invalid("by", "explain", "'expert' or 'member'", by)
+        votes = self._checked(preferences)
+        self._warn_of_shift(votes)
+        find = self._contributions if by == "expert" else self._member_contributions
+        return explain(votes, instance, lambda own: self._require_additive(find(own)), by=by)
+
+    def _member_contributions(self, preferences: Votes) -> Contributions:
+        """Return what every member adds to the score of every slot."""
+        offsets = preferences.slots.offsets
+        parts = [w * standardise_within(_member_scores(m, preferences), offsets) for m, w in self._fitted()]
+        return list(self.member_names_), np.column_stack(parts), np.zeros(preferences.slots.n_slots)
+
+    def _contributions(self, preferences: Any) -> Contributions:
+        slots = preferences.slots
+        names: dict[str, Floats] = {}
+        rest = np.zeros(slots.n_slots)
+        for (member, weight), called in zip(self._fitted(), self.member_names_, strict=True):
+            if weight == 0:
+                continue
+            found = member._contributions(preferences)
+            score = _member_scores(member, preferences)
+            if found is None:
+                found = [f"({called})"], score[:, None], np.zeros(len(score))
+            own, parts, base = found
+            # The parts of a score less their means are the parts of the score less its mean.
+            deviation = moments_within(score, slots.offsets)[1]
+            factor = np.divide(weight, deviation, out=np.zeros(len(slots)), where=deviation > 0)[slots.instance]
+            for name, part in zip(own, parts.T, strict=True):
+                names[name] = names.get(name, 0.0) + factor * _centred(part, slots)
+            rest += factor * _centred(base, slots)
+        if np.abs(rest).max(initial=0.0) <= _ROUNDING:
+            rest = np.zeros(slots.n_slots)
+        return list(names), np.column_stack(list(names.values())), rest
+
+    def _check_state(self) -> None:
+        if "member_weights_" not in self.__dict__:
+            return
+        names = [type(member).name for member in self._made()]
+        right = (
+            [getattr(member, "name", None) for member in self.members_] == names
+            and all("fit_info_" in member.__dict__ for member in self.members_)
+            and self.member_names_ == _distinct(names)
+            and self.member_weights_.shape == (len(names),)
+            and abs(float(self.member_weights_.sum()) - 1) < 1e-9
+        )
+        if not right:
+            raise DataError("its members, their names and their weights do not go together.")
+
+    # Learning.
+
+    def _made(self) -> list[Aggregator]:
+        """Return the members as methods of their own, not fitted, with the seeds of this blend."""
+        out = []
+        for member in self.members:
+            made = create(member)
+            params = made.get_params()
+            if isinstance(params.get("random_state"), int):
+                params["random_state"] += self.random_state
+            out.append(type(made)(**params))
+        return out
+
+    def _check_kind(self, kind: str) -> None:
+        # First the parameters: the tags are those of the members.
+        check_params(type(self).__name__, self.__dict__, self.constraints)
+        for member in self._made():
+            if METHODS.find(getattr(member, "name", None)) is not type(member):
+                raise ParameterError(
+                    f"{type(member).__name__} cannot be a member of {type(self).__name__}, which takes registered "
+                    "methods. Search over the blend instead, or give the method that the search chose."
+                )
+            try:
+                member._check_kind(kind)
+            except KindError as error:
+                raise KindError(f"a member of {type(self).__name__} cannot take part: {error}") from error
+
+    def _fit(self, preferences: Votes, labels: Labels | None, validation: Any, features: Features | None) -> None:
+        owner = type(self).__name__
+        members = self._made()
+        folds: list[Ints] = []
+        if self.weights == "learned":
+            validation_pair(validation, owner)
+            truth = match_labels(preferences, labels, owner, unjudged=self.unjudged)
+            truth, target = with_gains(truth, preferences, owner, self.gain)
+            self.fit_info_.labels = truth.counts | {"usable": len(truth.instances)}
+            folds = self._folds(preferences, truth)
+        elif self.needs_labels():
+            self.fit_info_.labels = match_labels(preferences, labels, owner, require_usable=False).counts
+        if folds and labels is not None:
+            scores = self._held_out_scores(members, preferences, labels, validation, folds)
+        report_status("fitting the members to all instances")
+        run_parallel(lambda m: _fit_member(members[m], preferences, labels, validation), len(members))
+        self.members_ = members
+        self.member_names_ = _distinct([member.name for member in members])
+        info = self.fit_info_
+        info.converged = all(member.fit_info_.converged for member in members)
+        info.warnings += [
+            f"{name}: {text}"
+            for name, member in zip(self.member_names_, members, strict=True)
+            for text in member.fit_info_.warnings
+        ]
+        if not folds:
+            self.member_weights_ = np.full(len(members), 1.0 / len(members))
+            return
+        for m, member in enumerate(members):
+            if not member.needs_labels():
+                scores[:, m] = _member_scores(member, preferences)
+        self.member_weights_ = self._learn_weights(scores, target, preferences, folds)
+
+    def _learn_weights(self, scores: Floats, target: Floats, preferences: Votes, folds: Sequence[Ints]) -> Floats:
+        """Return the weights for held-out scores of the members, and record what was chosen."""
+        problem = _WeightLoss.of(scores, target, preferences, folds)
+        l2 = _select_penalty(problem) if isinstance(self.l2, str) else self.l2
+        every = np.arange(len(problem.folds))
+        found = problem.minimum(l2, every)
+        info = self.fit_info_
+        info.objective, gradient = problem.value(found, l2, every)
+        # Where a weight is 0, a gradient that pushes it below 0 does not count.
+        info.gradient_norm = max_norm(np.where(found > 0, gradient, np.minimum(gradient, 0.0)))
+        total = float(found.sum())
+        weights: Floats = found / total if total > 0 else np.full(len(found), 1.0 / len(found))
+        shares = {f"weight of {n}": w for n, w in zip(self.member_names_, weights.tolist(), strict=True)}
+        info.chosen = ({"l2": l2} if isinstance(self.l2, str) else {}) | shares
+        return weights
+
+    def _folds(self, preferences: Votes, truth: MatchedLabels) -> list[Ints]:
+        """Return the usable instances of every part, which follow from their ids; nothing if there are too few."""
+        usable, ids = truth.instances, preferences.instances
+        if len(usable) < FEWEST_FOR_VALIDATION:
+            self._warn(
+                f"{type(self).__name__} learns from {counted(len(usable), 'instance')}, too few to hold any out: the "
+                "members have equal weights.",
+                DataWarning,
+            )
+            return []
+        drawn = sorted(usable.tolist(), key=lambda n: (id_hash(f"{self.random_state}:{ids[n]}"), ids[n]))
+        n_folds = min(self.cv, len(usable) // 2)
+        return [np.sort(np.array(drawn[f::n_folds], dtype=np.int64)) for f in range(n_folds)]
+
+    def _held_out_scores(
+        self,
+        members: Sequence[Aggregator],
+        preferences: Votes,
+        labels: Labels,
+        validation: Any,
+        folds: Sequence[Ints],
+    ) -> Floats:
+        """Return the score of every slot of the folds by every member that learns from labels, but not from these."""
+        inputs = (preferences, labels, *(validation or ()))
+        store = _HeldOutScores(CheckpointFile.of(self, inputs, folds), preferences, folds, len(members))
+        tasks = [(fold, m) for fold, m in store.unfinished() if members[m].needs_labels()]
+
+        def work(t: int) -> None:
+            fold, m = tasks[t]
+            member = type(members[m])(**members[m].get_params())
+            held = preferences[folds[fold]]
+            kept = preferences[np.setdiff1d(np.arange(len(preferences)), folds[fold])]
+            try:
+                # What there is to say about the data, the fit to all instances says.
+                with without_warnings():
+                    member.fit(kept, labels_of(labels, kept.instances), validation=validation)
+                    if "unknown_experts" in member.get_params():
+                        # An expert may be in one part only.
+                        member.set_params(unknown_experts="ignore")
+                    score = _member_scores(member, held)
+            except Exception as error:
+                error.add_note(f"in {member.name}, fitted without part {fold + 1} of {len(folds)} of the instances")
+                raise
+            store.take(fold, m, score)
+
+        report_status(f"{counted(len(members), 'member')} scoring {counted(len(folds), 'held-out part')}")
+        try:
+            run_parallel(work, len(tasks))
+        finally:
+            store.write()
+        return store.scores
+
+
+def _fit_member(member: Aggregator, preferences: Votes, labels: Labels | None, validation: Any) -> None:
+    """Fit a member, with labels if it learns from them."""
+    if member.needs_labels():
+        member.fit(preferences, labels, validation=validation)
+    else:
+        member.fit(preferences)
+
+
+def _member_scores(member: Aggregator, preferences: Votes) -> Floats:
+    """Return the scores of a member; items that it ties have equal scores to the last bit."""
+    votes = member._weighed(member._checked(preferences))
+    score = member._consensus(votes).score
+    offsets = votes.slots.offsets
+    return _level(score, offsets, relative=member._relative_tolerance)
+
+
+def standardised(consensus: Consensus) -> Floats:
+    """Return z-scores within each instance; items whose scores tie have equal ones."""
+    offsets = consensus.slots.offsets
+    return standardise_within(_level(consensus.score, offsets), offsets)
+
+
+def _level(score: Floats, offsets: Ints, *, relative: bool = False) -> Floats:
+    """Return the scores, those that tie replaced by the best of them."""
+    rank, _ = rank_scores(score, offsets, relative_tolerance=relative)
+    # The best score of every group of tied items.
+    group = np.repeat(offsets[:-1], np.diff(offsets)) + rank - 1
+    best = np.full(len(score) + 1, -np.inf)
+    np.maximum.at(best, group, score)
+    out: Floats = best[group]
+    return out
+
+
+def _centred(values: Floats, slots: Slots) -> Floats:
+    """Return values less their mean in each instance."""
+    mean = np.bincount(slots.instance, values, len(slots)) / np.maximum(slots.sizes, 1)
+    out: Floats = values - mean[slots.instance]
+    return out
+
+
+def _distinct(names: Sequence[str]) -> list[str]:
+    """Return names with a number after those that were there before.
+
+    >>> _distinct(["crf", "rrf", "crf"])
+    ['crf', 'rrf', 'crf 2']
+    """
+    return [name if names.index(name) == n else f"{name} {names[: n + 1].count(name)}" for n, name in enumerate(names)]
+
+
+class _HeldOutScores:
+    """The scores of held-out instances, filled in by fold and member from several threads, with their checkpoint."""
+
+    def __init__(self, file: CheckpointFile | None, preferences: Votes, folds: Sequence[Ints], n_members: int) -> None:
+        offsets = preferences.slots.offsets
+        self._file = file
+        self._slots = [ranges(offsets[fold], offsets[fold + 1]) for fold in folds]
+        self._lock = Lock()
+        self.scores = np.full((preferences.slots.n_slots, n_members), np.nan)
+        self.done: Bools = np.zeros((len(folds), n_members), dtype=np.bool_)
+        found = None if file is None else file.read()
+        if found is not None:
+            self.scores, self.done = found[1]["scores"].copy(), found[1]["done"].copy()
+
+    def unfinished(self) -> list[tuple[int, int]]:
+        """Return the folds and members without scores; a fold of every member comes before the next fold."""
+        return [(fold, m) for fold, m in np.argwhere(~self.done).tolist()]
+
+    def take(self, fold: int, member: int, score: Floats) -> None:
+        """Keep the scores of a member for the instances of a fold."""
+        with self._lock:
+            self.scores[self._slots[fold], member] = score
+            self.done[fold, member] = True
+            if self._file is not None and self._file.due:
+                self._write(self._file)
+
+    def write(self) -> None:
+        """Write what there is to the checkpoint, if there is one."""
+        with self._lock:
+            if self._file is not None and self.done.any():
+                self._write(self._file)
+
+    def _write(self, file: CheckpointFile) -> None:
+        file.write({}, {"scores": self.scores, "done": self.done})
+
+
+class _WeightLoss(NamedTuple):
+    """The listwise loss of weighted sums of z-scores, on the instances of the folds.
+
+    Attributes
+    ----------
+    offsets : int64[instances + 1]
+        Offsets of the slots of every instance. Instances are sorted by id, and their slots by target and z-scores, so
+        that sums do not depend on the order of the data.
+    z : float64[slots, members]
+        The z-scores.
+    target : float64[slots]
+        The shares of the gain; NaN for slots that take no part.
+    folds : int64[instances]
+        The fold of every instance.
+    """
+
+    offsets: Ints
+    z: Floats
+    target: Floats
+    folds: Ints
+
+    @classmethod
+    def of(cls, scores: Floats, target: Floats, preferences: Votes, folds: Sequence[Ints]) -> _WeightLoss:
+        """Return the problem of these held-out scores."""
+        slots, ids = preferences.slots, preferences.instances
+        fold_of = {int(n): f for f, fold in enumerate(folds) for n in fold}
+        instances = np.array(sorted(fold_of, key=ids.__getitem__), dtype=np.int64)
+        offsets = offsets_of(slots.sizes[instances])
+        own = ranges(slots.offsets[instances], slots.offsets[instances + 1])
+        z = np.column_stack([standardise_within(column, offsets) for column in scores[own].T])
+        place = np.repeat(np.arange(len(instances)), np.diff(offsets))
+        order = np.lexsort((*z.T[::-1], target[own], place))
+        fold = np.array([fold_of[n] for n in instances.tolist()], dtype=np.int64)
+        return cls(offsets, np.ascontiguousarray(z[order]), target[own][order], fold)
+
+    def value(self, w: Floats, l2: float, instances: Ints) -> tuple[float, Floats]:
+        """Return the penalised mean loss of some instances and its gradient."""
+        from concordant.kernels.listwise import cross_entropy
+
+        gradient = np.zeros((1, len(w)))
+        loss = cross_entropy(*self._rows(), w[None, :], self.target, instances, gradient)
+        apart = w - w.mean()
+        n = max(len(instances), 1)
+        penalty = 0.5 * l2 * float(apart @ apart) + 0.5 * _RIDGE * float(w @ w)
+        return loss / n + penalty, gradient[0] / n + l2 * apart + _RIDGE * w
+
+    def hessian(self, w: Floats, l2: float, instances: Ints) -> Floats:
+        """Return the second derivatives of the penalised mean loss."""
+        from concordant.kernels.listwise import hessian
+
+        out = np.zeros((len(w), len(w)))
+        hessian(*self._rows(), w[None, :], self.target, instances, out)
+        return out / max(len(instances), 1) + (l2 + _RIDGE) * np.eye(len(w)) - l2 / len(w)
+
+    def _rows(self) -> tuple[Ints, Ints, Codes, Floats]:
+        """Return the z-scores as rows for the kernels: one row for every slot, of one block."""
+        return self.offsets, np.arange(len(self.z) + 1), np.zeros(len(self.z), dtype=np.int32), self.z
+
+    def minimum(self, l2: float, instances: Ints) -> Floats:
+        """Return the weights >= 0 of the smallest penalised loss."""
+        start = np.full(self.z.shape[1], 1.0 / self.z.shape[1])
+        found = minimise(lambda w: self.value(w, l2, instances), start, options=_SOLVER, bounds=(0.0, None))
+        w = np.maximum(found.x, 0.0)
+        # Newton steps in the weights above 0, so that the result depends on the path of the solver only by rounding.
+        for _ in range(_POLISH):
+            free = w > 0
+            gradient = self.value(w, l2, instances)[1][free]
+            w[free] -= np.linalg.solve(self.hessian(w, l2, instances)[np.ix_(free, free)], gradient)
+            w = np.maximum(w, 0.0)
+        return w
+
+    def held_out_losses(self, l2: float) -> Floats:
+        """Return the loss of every instance, with weights learned from the other folds."""
+        out = np.zeros(len(self.folds))
+        for fold in np.unique(self.folds).tolist():
+            own = np.flatnonzero(self.folds == fold)
+            w = self.minimum(l2, np.flatnonzero(self.folds != fold))
+            for n in own.tolist():
+                out[n] = self.value(w, 0.0, np.array([n]))[0]
+        return out
+
+
+def _select_penalty(problem: _WeightLoss) -> float:
+    """Return the strongest penalty whose held-out loss exceeds the least by at most one paired standard error."""
+    losses = [problem.held_out_losses(l2) for l2 in _PATH]
+    best = int(np.argmin([round(float(loss.mean()), 12) for loss in losses]))
+    for l2, loss in zip(_PATH, losses, strict=True):
+        excess = loss - losses[best]
+        if excess.mean() <= excess.std(ddof=1) / np.sqrt(len(excess)):
+            return l2
+    return _PATH[best]
