@@ -25,12 +25,16 @@ __all__ = ["ExpertLikelihoods", "HeldOut", "MixtureEstimate", "choose_components
 
 # EM steps of every start before the best one goes on.
 _SHORT = 5
+# In a fold EM starts from one in so many of the clusterings.
+_FOLD_STARTS = 3
 # Assignments of k-means from random seeds.
 _LLOYD = 20
 # The most cells of the table from which starts are made; the items ranked most often are kept.
 _MOST_CELLS = 5_000_000
 # A component of an automatic choice has this many experts on average.
 _LEAST_EXPERTS = 5
+# The standard errors by which several components must be ahead of one.
+_SURE = 2.0
 # Shares below this are those of an empty component.
 _TINY = 1e-300
 
@@ -74,7 +78,7 @@ class ExpertLikelihoods:
 
     def __init__(self, lists: ListLikelihood, n_experts: int) -> None:
         self.lists, self.n_experts = lists, n_experts
-        total = np.bincount(lists.expert, weights=lists.weight, minlength=n_experts)
+        total = np.bincount(lists.expert, weights=lists.weight, minlength=n_experts).astype(np.float64)
         count = np.bincount(lists.expert[lists.weight > 0], minlength=n_experts)
         # A list of weight 3 stands for three equal experts; where weights differ, their mean counts.
         self.multiplicity: Floats = total / np.maximum(count, 1)
@@ -87,8 +91,7 @@ class ExpertLikelihoods:
             np.bincount(self.lists.expert, self._share * self.lists.log_likelihood(p), minlength=self.n_experts)
             for p in parameters
         ]
-        out: Floats = self.lists.evidence * np.stack(columns, axis=1)
-        return out
+        return np.asarray(self.lists.evidence * np.stack(columns, axis=1), dtype=np.float64)
 
     def fit(self, amount: Floats, start: Any) -> Any:
         """Return the parameters of a component in which expert e counts `amount[e]` times."""
@@ -222,9 +225,7 @@ def estimate(
         raise ValueError("no starts")
     if best.converged or len(best.trace) >= max_iter:
         return best
-    more = experts.maximise(
-        multiplicity, best.responsibilities, best.parameters, max_iter - len(best.trace), tol
-    )
+    more = experts.maximise(multiplicity, best.responsibilities, best.parameters, max_iter - len(best.trace), tol)
     return more._replace(trace=best.trace + more.trace)
 
 
@@ -242,8 +243,8 @@ def choose_components(
 ) -> HeldOut:
     """Return the number of components by the likelihood of held-out experts, and what it was chosen from.
 
-    The fewest components within one standard error of the best number are chosen. Numbers are tried in turn until two
-    in a row are no better than the best before.
+    One is chosen unless the best number is ahead by two standard errors; then the fewest within one standard error of
+    the best. Numbers are tried in turn until two in a row are no better than the best before.
     """
     multiplicity = experts.multiplicity
     heard = np.flatnonzero(multiplicity > 0)
@@ -265,7 +266,7 @@ def choose_components(
                 x,
                 multiplicity - held[:, f],
                 n,
-                n_starts=n_starts,
+                n_starts=max(n_starts // _FOLD_STARTS, 1),
                 max_iter=max_iter,
                 tol=tol,
                 random_state=random_state,
@@ -282,7 +283,8 @@ def choose_components(
         ahead = float((held * gap).sum()) / everyone
         lead.append(ahead)
         stderr.append(float(np.sqrt((held * (gap - ahead) ** 2).sum())) / everyone)
-    chosen = next(n for n in range(len(mean)) if lead[n] <= stderr[n])
+    # One component stands unless several are surely better; among several, the fewest that are about as good.
+    chosen = 0 if lead[0] <= _SURE * stderr[0] else next(n for n in range(len(mean)) if lead[n] <= stderr[n])
     return HeldOut(list(range(1, len(mean) + 1)), mean, lead, stderr, chosen + 1)
 
 

@@ -7,11 +7,11 @@ Mallows. The lists of comparisons are their rows.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
-from concordant.arrays import Floats, Ints
+from concordant.arrays import Codes, Floats, Ints
 from concordant.base.contract import Votes
 from concordant.data.comparisons import Comparisons
 from concordant.data.preferences import Preferences
@@ -19,6 +19,7 @@ from concordant.errors import DataError, ParameterError
 from concordant.kernels.lists import offsets_of
 
 if TYPE_CHECKING:
+    from concordant.aggregators._plackett_luce_fit import PenalisedLikelihood
     from concordant.aggregators.bradley_terry import BradleyTerry
     from concordant.aggregators.mallows import Mallows
     from concordant.aggregators.mpm import MPM
@@ -30,8 +31,9 @@ __all__ = ["BradleyTerryLists", "ListLikelihood", "MPMLists", "MallowsLists", "P
 _MANY_ITEMS = 5000
 # The prior of MPM: a preference spread over all pairs, for each of so many preferences.
 _SPREAD = 1e-3
-# A step of Newton's method is enough where the memberships still move.
-_NEWTON_STEPS = 2
+# No score of Plackett-Luce moves further in one step, and a −Hessian is formed anew where a step leaves more than this
+# share of the gradient.
+_LONGEST_STEP, _STALE = 4.0, 0.2
 
 
 class ListLikelihood(Protocol):
@@ -80,13 +82,13 @@ def _check_size(largest: int, owner: str) -> None:
         )
 
 
-def _dependence(expert: Ints, slot: Ints, net: Floats, total: Floats, weight: Floats) -> float:
+def _dependence(row_list: Codes | Ints, net: Floats, total: Floats, weight: Floats) -> float:
     """Return how many independent pairs a counted pair is worth, from the net counts of every list.
 
     Where all orders of a list's items are equally likely, the net counts of a list have the mean square Σ_i c_i², and
-    2 T if its T pairs were independent. `expert` numbers the list of each row.
+    2 T if its T pairs were independent.
     """
-    squares = np.bincount(expert, weights=net * net, minlength=len(total))
+    squares = np.bincount(row_list, weights=net * net, minlength=len(total))
     counted, observed = float(weight @ (2.0 * total)), float(weight @ squares)
     return min(1.0, counted / observed) if observed > 0 else 1.0
 
@@ -97,7 +99,6 @@ class PlackettLuceLists:
     evidence = 1.0
 
     def __init__(self, method: PlackettLuce, votes: Preferences) -> None:
-        from concordant.aggregators._plackett_luce_fit import PenalisedLikelihood
         from concordant.aggregators.plackett_luce import _RankingData
 
         check_settings(
@@ -117,33 +118,66 @@ class PlackettLuceLists:
             method._likelihood(data, n, merge=False) for n in range(len(data.counts))
         ]
 
-    def fit(self, weight: Floats, start: list[Floats] | None) -> list[Floats]:
+    def fit(self, weight: Floats, start: list[_ScoresAndCurvature] | None) -> list[_ScoresAndCurvature]:
         from concordant.aggregators._plackett_luce_fit import newton
 
         out = []
         for n, model in enumerate(self.models):
             own = weight[self.starts[n] : self.starts[n + 1]]
-            first = np.zeros(model.size) if start is None else start[n]
-            if own.any():
-                steps = _NEWTON_STEPS if start is not None else 2 * _NEWTON_STEPS
-                first = newton(model.reweighted(own), first, steps, 1e-9).score
-            elif start is None or len(self.models) > 1:
-                first = np.zeros(model.size)
-            out.append(first)
+            at = None if start is None else start[n]
+            if not own.any():
+                at = _ScoresAndCurvature(np.zeros(model.size), None)
+            elif at is None or not model.dense:
+                score = newton(model.reweighted(own), np.zeros(model.size) if at is None else at.score, 3, 1e-9).score
+                at = _ScoresAndCurvature(score, None)
+            else:
+                at = _step(model.reweighted(own), at)
+            out.append(at)
         return out
 
-    def log_likelihood(self, parameters: list[Floats]) -> Floats:
+    def log_likelihood(self, parameters: list[_ScoresAndCurvature]) -> Floats:
         from concordant.kernels.mixtures import ranking_log_likelihoods
 
         out = np.zeros(len(self.weight))
-        for n, (model, score) in enumerate(zip(self.models, parameters, strict=True)):
+        for n, (model, (score, _)) in enumerate(zip(self.models, parameters, strict=True)):
             r, x = model.rankings, score - score.max(initial=-np.inf)
             own = out[self.starts[n] : self.starts[n + 1]]
             ranking_log_likelihoods(x, np.exp(x), r.item, r.mark, r.offsets, r.form, r.averaged, own)
         return out
 
-    def log_prior(self, parameters: list[Floats]) -> float:
-        return sum(model.log_prior(score) for model, score in zip(self.models, parameters, strict=True))
+    def log_prior(self, parameters: list[_ScoresAndCurvature]) -> float:
+        return sum(model.log_prior(at.score) for model, at in zip(self.models, parameters, strict=True))
+
+
+class _ScoresAndCurvature(NamedTuple):
+    """Scores, and −Hessian near them, which weights that change little do not change much; None to form it anew."""
+
+    score: Floats
+    hessian: Floats | None
+
+
+def _step(model: PenalisedLikelihood, at: _ScoresAndCurvature) -> _ScoresAndCurvature:
+    """Return better scores, by one step of Newton's method with the −Hessian at hand."""
+    from concordant.kernels.linear_systems import solve_positive_definite
+
+    hessian = at.hessian
+    if hessian is None:
+        hessian = model.sandwich_parts(at.score).hessian
+    point = model.evaluate(at.score)
+    step = solve_positive_definite(hessian.copy(), point.gradient[:, None])
+    if step is None:
+        return _ScoresAndCurvature(at.score, None)
+    length = min(1.0, _LONGEST_STEP / max(float(np.abs(step).max()), 1e-300))
+    for _ in range(10):
+        score = at.score + length * step[:, 0]
+        if model.within_range(score):
+            moved = model.evaluate(score)
+            if moved.value >= point.value:
+                # A −Hessian that no longer fits leaves much of the gradient.
+                left = float(np.abs(moved.gradient).max()) > _STALE * float(np.abs(point.gradient).max())
+                return _ScoresAndCurvature(score, None if left else hessian)
+        length /= 2
+    return _ScoresAndCurvature(at.score, None)
 
 
 class BradleyTerryLists:
@@ -186,7 +220,7 @@ class BradleyTerryLists:
 
         self.expert, self.weight = votes.list_expert.astype(np.int64), votes.weights
         every = net_counts(votes.with_list_weights(np.ones(votes.n_lists)), method.transform, False)
-        self.evidence = _dependence(votes.row_list, every.slot, every.net, every.total, self.weight)
+        self.evidence = _dependence(votes.row_list, every.net, every.total, self.weight)
 
     def fit(self, weight: Floats, start: Floats | None) -> Floats:
         from concordant.aggregators._bradley_terry_fit import solve
@@ -272,7 +306,7 @@ class MPMLists:
         self.spread = _SPREAD * self._per_instance(self.weight * self.total)
         self.evidence = 1.0
         if not isinstance(votes, Comparisons):
-            self.evidence = _dependence(self.row_list, self.slot, self.net, self.total, self.weight)
+            self.evidence = _dependence(self.row_list, self.net, self.total, self.weight)
 
     def _per_instance(self, of_list: Floats) -> Floats:
         return np.bincount(self.instance, weights=of_list, minlength=len(self.offsets) - 1).astype(np.float64)
@@ -290,9 +324,7 @@ class MPMLists:
         return score
 
     def log_likelihood(self, parameters: Floats) -> Floats:
-        won = np.bincount(
-            self.row_list, weights=self.net * parameters[self.slot], minlength=len(self.total)
-        )
+        won = np.bincount(self.row_list, weights=self.net * parameters[self.slot], minlength=len(self.total))
         out: Floats = won - self.total * self._log_normaliser(parameters)[self.instance]
         return out
 
@@ -363,7 +395,6 @@ class MallowsLists:
         return out
 
     def fit(self, weight: Floats, start: list[tuple[Any, float]] | None) -> list[tuple[Any, float]]:
-        from concordant.kernels import mallows
         from concordant.kernels.mixtures import insertion_search, preference_costs
 
         out = []
@@ -384,12 +415,18 @@ class MallowsLists:
                 distance, row = distance + self.usual[n][0], row + self.usual[n][1]
             theta = self.dispersion
             if theta is None:
-                near = 0.0 if start is None else start[n][1]
-                theta = mallows.solve_theta(
-                    lambda t, row=row: float(row @ mallows.expected_distances(t, self.last)), distance, near
-                )
+                theta = self._theta(row, distance, 0.0 if start is None else start[n][1])
             out.append((order, float(theta)))
         return out
+
+    def _theta(self, row: Floats, distance: float, near: float) -> float:
+        """Return θ at which lists with these coefficients of the normaliser expect the observed distance."""
+        from concordant.kernels import mallows
+
+        def expectation(theta: float) -> float:
+            return float(row @ mallows.expected_distances(theta, self.last))
+
+        return mallows.solve_theta(expectation, distance, near)
 
     def log_likelihood(self, parameters: list[tuple[Any, float]]) -> Floats:
         from concordant.kernels import mallows

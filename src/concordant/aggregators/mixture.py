@@ -24,6 +24,7 @@ from concordant.errors import (
     ConcordantWarning,
     ConvergenceWarning,
     DataError,
+    DataWarning,
     KindError,
     NotFittedError,
     ParameterError,
@@ -44,18 +45,16 @@ __all__ = ["Mixture"]
 
 # Memberships below this are none.
 _NO_MEMBER = 1e-6
-_TAGS = Tags(
-    accepts=LISTS, stochastic=True, cost="that of the model for each component, start and step of EM"
-)
+_TAGS = Tags(accepts=LISTS, stochastic=True, cost="that of the model for each component, start and step of EM")
 
 
 class _TagsOfModel:
     """The tags of a mixture: it works on what its model works on."""
 
     def __get__(self, mixture: Mixture | None, _: type[Mixture]) -> Tags:
-        of = None if mixture is None else mixture.__dict__.get("of")
-        if isinstance(of, str):
-            of = METHODS[of] if of in METHODS else None
+        of: Any = None if mixture is None else mixture.__dict__.get("of")
+        if isinstance(of, str) and of in METHODS:
+            of = METHODS[of]
         return replace(_TAGS, accepts=of.tags.accepts) if hasattr(of, "tags") else _TAGS
 
 
@@ -80,14 +79,15 @@ class Mixture(Aggregator):
         The model of a camp: PlackettLuce, BradleyTerry, MPM or Mallows, ready made or by name. It needs free scores, a
         prior where it has one, and experts who count alike; an error names settings that do not go.
     components : "auto" or int
-        The number of camps. "auto": the fewest whose held-out likelihood is within one standard error of the best, over
-        `folds` of the experts; one camp where there are fewer than ten experts.
+        The number of camps. "auto": one, unless more are ahead in the likelihood of held-out experts by two standard
+        errors; then the fewest within one standard error of the best. One where there are fewer than ten experts.
     max_components : int
         The most camps that "auto" tries. It has at least five experts for each.
     folds : int
         The number of folds of experts in "auto".
     n_starts : int
-        EM starts from so many clusterings of the experts, and goes on from the best. "auto" uses them in every fold.
+        EM starts from so many clusterings of the experts, and goes on from the best. In a fold of "auto" it starts from
+        a third of them.
     max_iter : int
         The most steps of EM.
     tol : float
@@ -125,17 +125,18 @@ class Mixture(Aggregator):
     pairs and m² / 4 as differences of ranks. Observed comparisons count in full.
 
     With "auto" equal ballots are spread over the folds, as the experts they stand for would be. The numbers 1, 2, ...
-    are tried until two in a row are no better than the best before.
+    are tried until two in a row are no better than the best before. Mallows has one dispersion for all items: of a
+    crowd that is sure of some items and unsure of others it may make two camps, where Plackett-Luce sees one.
 
-    EM uses the priors of the model; for MPM one preference in a thousand is spread over all pairs, and for Mallows every
-    camp has one list more, as far from its centre as lists are on average. Without them a camp of one expert could have
-    an unbounded likelihood. A tie parameter is held at that of all experts while camps are sought, centres of Mallows
-    are improved by moving single items, and at the end `of` is fitted to every camp with the memberships as weights. Its
-    intervals take the memberships as known.
+    EM uses the priors of the model; for MPM one preference in a thousand is spread over all pairs, and for Mallows
+    every camp has one list more, as far from its centre as lists are on average. Without them a camp of one expert
+    could have an unbounded likelihood. A tie parameter is held at that of all experts while camps are sought, and
+    centres of Mallows are improved by moving single items. At the end `of` is fitted to every camp, with the
+    memberships as weights. Its intervals take the memberships as known.
 
-    `fit` writes no checkpoints and needs preferences in memory. Where `of` explains its scores, the parts of the experts
-    add up here too. Cost: that of a few Newton steps of the model for each component and step of EM, and with "auto" for
-    all starts, folds and numbers tried.
+    `fit` writes no checkpoints and needs preferences in memory. Where `of` explains its scores, the parts of the
+    experts add up here too. Cost: that of a few Newton steps of the model for each component and step of EM, and with
+    "auto" for all starts, folds and numbers tried.
 
     References
     ----------
@@ -287,6 +288,8 @@ class Mixture(Aggregator):
                 self.selection_ = dict(zip(("components", "held_out", "lead", "stderr"), columns, strict=True))
                 info.validation = found.score[found.chosen - 1]
             n = found.chosen
+        elif n != 1:
+            n = self._possible(int(n), int((lists.multiplicity > 0).sum()))
         info.chosen = {"components": n}
         if n == 1:
             return self._fit_one(model, votes)
@@ -314,6 +317,14 @@ class Mixture(Aggregator):
         self.models_ = [self._model() for _ in order]
         self._boards = self._each_camp(lambda c, own: self.models_[c].fit_predict(own), votes)
         return self._boards
+
+    def _possible(self, n: int, heard: int) -> int:
+        """Return the number of camps, no more than there are experts with a list; warn where it was to be more."""
+        if n <= heard:
+            return n
+        least = max(heard, 1)
+        self._warn(f"{heard} experts cannot be in {n} camps: there are {least}. Ask for fewer components.", DataWarning)
+        return least
 
     def _fit_one(self, model: Aggregator, votes: Votes) -> list[Consensus]:
         """Fit the model to all experts, who are one camp."""
