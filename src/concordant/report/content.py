@@ -24,7 +24,7 @@ from concordant.errors import DataError, listing, shorten
 from concordant.inference.experts import support
 from concordant.report._instances import best_slots, rank_table
 from concordant.report.agreement import cluster_order, expert_agreement
-from concordant.report.clusters import cluster_experts, cluster_p_value
+from concordant.report.clusters import ExpertCluster, camp_clusters, cluster_experts, cluster_p_value
 from concordant.report.consensus_agreement import (
     ConsensusAgreement,
     consensus_agreement,
@@ -600,9 +600,12 @@ def _experts(
         nearest = _nearest(pairwise, names)
     else:
         outliers = outlying_experts(agreement)
-        p_clusters = cluster_p_value(votes)
-        if p_clusters <= _SIGNIFICANT:
-            groups, group_of = _groups(votes, consensus, agreement)
+        if not _has_camps(results):
+            p_clusters = cluster_p_value(votes)
+        if p_clusters is not None and p_clusters <= _SIGNIFICANT:
+            groups, group_of = _groups(votes, consensus, agreement, cluster_experts(votes))
+    if _has_camps(results):
+        groups, group_of = _groups(votes, consensus, agreement, camp_clusters(votes, _camps_of(results)))
     weights = _learned_weights(results, evaluation)
     values = {} if evaluation is None else evaluation.expert_values
     rows = [
@@ -717,13 +720,23 @@ def _learned_weights(results: list[MethodResult], evaluation: LabelEvaluation | 
     out = {}
     for result in results:
         learned = result.method.learned_experts()
-        if learned and len({round(float(w), 9) for w in learned["weight"]}) > 1:
+        if len({round(float(w), 9) for w in learned.get("weight", ())}) > 1:
             out[result.label] = dict(zip(learned["expert"], (float(w) for w in learned["weight"]), strict=True))
     return out | ({} if evaluation is None else evaluation.weights)
 
 
-def _groups(votes: Votes, consensus: Consensus, agreement: ConsensusAgreement) -> tuple[list[GroupRow], dict[int, int]]:
-    groups = cluster_experts(votes)
+def _camps_of(results: list[MethodResult]) -> Any:
+    """Return the first method that found several camps of experts; None without one."""
+    return next((r.method for r in results if r.method.__dict__.get("n_components_", 1) > 1), None)
+
+
+def _has_camps(results: list[MethodResult]) -> bool:
+    return _camps_of(results) is not None
+
+
+def _groups(
+    votes: Votes, consensus: Consensus, agreement: ConsensusAgreement, groups: list[ExpertCluster]
+) -> tuple[list[GroupRow], dict[int, int]]:
     names = votes.experts
     said = support(votes)
     well_known = said >= np.median(said)
