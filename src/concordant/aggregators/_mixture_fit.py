@@ -27,6 +27,8 @@ __all__ = ["ExpertLikelihoods", "HeldOut", "MixtureEstimate", "choose_components
 _SHORT = 5
 # In a fold EM starts from one in so many of the clusterings.
 _FOLD_STARTS = 3
+# A fold needs less precision: this many times the tolerance.
+_FOLD_TOL = 10.0
 # Assignments of k-means from random seeds.
 _LLOYD = 20
 # The most cells of the table from which starts are made; the items ranked most often are kept.
@@ -268,7 +270,7 @@ def choose_components(
                 n,
                 n_starts=max(n_starts // _FOLD_STARTS, 1),
                 max_iter=max_iter,
-                tol=tol,
+                tol=_FOLD_TOL * tol,
                 random_state=random_state,
             )
             own[:, f] = experts.memberships(found.parameters, found.shares)[0]

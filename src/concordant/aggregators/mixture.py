@@ -195,7 +195,7 @@ class Mixture(Aggregator):
         max_components: int = 6,
         folds: int = 5,
         n_starts: int = 10,
-        max_iter: int = 200,
+        max_iter: int = 1000,
         tol: float = 1e-6,
         unknown_experts: str = "error",
         random_state: int = 0,

@@ -232,7 +232,9 @@ def command(
         else:
             leaderboard(session, consensus, votes, chosen=instance, rows=rows if top is None else top)
             if getattr(chosen, "n_components_", 1) > 1:
-                _show_camps(session, cast("Mixture", chosen), consensus, weighed, instance, rows if top is None else top)
+                _show_camps(
+                    session, cast("Mixture", chosen), consensus, weighed, instance, rows if top is None else top
+                )
 
 
 def _default_method(session: Session, inputs: list[str], reading: Reading, update: str | None) -> str:
