@@ -151,7 +151,7 @@ class Mixture(Aggregator):
     >>> import concordant as cc
     >>> sweet, salty = ["cake", "ice", "jam", "nuts", "crisps"], ["crisps", "nuts", "jam", "cake", "ice"]
     >>> votes = cc.from_lists({f"s{n}": sweet for n in range(8)} | {f"t{n}": salty for n in range(6)})
-    >>> mixture = cc.Mixture(of=cc.PlackettLuce())
+    >>> mixture = cc.Mixture(of=cc.PlackettLuce(uncertainty="none"))
     >>> consensus = mixture.fit_predict(votes)
     >>> mixture.n_components_, mixture.shares_.round(2).tolist()
     (2, [0.57, 0.43])
