@@ -221,9 +221,9 @@ def _render_recovery(r: dict[str, Any]) -> str:
     return text + (
         f"\n\n{r['experts']} experts rank {r['items']} items completely; tau is that of an expert with the centre of "
         f"the camp. In each cell of {r['sets']} sets: how often the number is right, the mean and the least adjusted "
-        "Rand index with the number chosen, and the mean with the number given. Target, where experts follow their centre "
-        f"closely (tau of about 0.7): a mean of at least 0.95, {'met' if r['met'] else 'not met'}. Where they hardly "
-        f"follow it, camps overlap. A fit with the choice of the number takes {seconds:.1f} s of processor time."
+        "Rand index with the number chosen, and the mean with the number given. Target, where experts follow their "
+        f"centre closely (tau of about 0.7): a mean of at least 0.95, {'met' if r['met'] else 'not met'}. Where they "
+        f"hardly follow it, camps overlap. A fit with the choice of the number takes {seconds:.1f} s of processor time."
     )
 
 

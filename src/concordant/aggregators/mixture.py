@@ -118,8 +118,10 @@ class Mixture(Aggregator):
     A list of weight 3 stands for three equal experts. Where an expert has lists of several weights, their mean is the
     number of equal experts, and each list counts in proportion.
 
-    Bradley-Terry and the multinomial preference model count the pairs of a list as independent, which they are not: a
-    list of m items says as much as about 2 m / 3 of its m (m − 1) / 2 pairs. Memberships and held-out likelihoods would
+    It takes what `of` takes: with Bradley-Terry and MPM also comparisons by experts who are named.
+
+    Bradley-Terry and the multinomial preference model count the pairs of a list as independent, which they are not: the
+    m (m − 1) / 2 pairs of a list of m items say as much as some 3 m / 2 independent ones. Memberships and held-out likelihoods would
     be far too sure, and a homogeneous crowd would fall into camps. So ℓ_ec is divided by the design effect of the
     lists, Σ_l Σ_i c_li² / Σ_l 2 T_l for net counts c and T preferences, which is (m + 1) / 3 for complete lists as
     pairs and m² / 4 as differences of ranks. Observed comparisons count in full.
