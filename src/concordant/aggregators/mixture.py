@@ -288,7 +288,6 @@ class Mixture(Aggregator):
             if found.score:
                 columns = (list(map(float, found.components)), found.score, found.lead, found.stderr)
                 self.selection_ = dict(zip(("components", "held_out", "lead", "stderr"), columns, strict=True))
-                info.validation = found.score[found.chosen - 1]
             n = found.chosen
         elif n != 1:
             n = self._possible(int(n), int((lists.multiplicity > 0).sum()))
@@ -334,7 +333,7 @@ class Mixture(Aggregator):
         self.responsibilities_ = np.ones((votes.n_experts, 1))
         self.models_ = [model]
         self._boards = [model.fit_predict(votes)]
-        kept = {n: getattr(self.fit_info_, n) for n in ("validation", "chosen", "missing")}
+        kept = {n: getattr(self.fit_info_, n) for n in ("chosen", "missing")}
         kept["warnings"] = self.fit_info_.warnings + [
             w for w in model.fit_info_.warnings if w not in self.fit_info_.warnings
         ]
