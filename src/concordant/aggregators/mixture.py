@@ -225,7 +225,8 @@ class Mixture(Aggregator):
             raise DataError("shares, memberships and models are not one for each camp and expert.")
         if not np.allclose(self.responsibilities_.sum(axis=1), 1.0) or not np.isclose(self.shares_.sum(), 1.0):
             raise DataError("shares and memberships are no probabilities.")
-        if any(type(m) is not type(self._model()) for m in self.models_):
+        model = self._model()
+        if any(type(m) is not type(model) or m.get_params() != model.get_params() for m in self.models_):
             raise DataError("a camp has another model than the mixture.")
 
     def _check_kind(self, kind: str) -> None:
