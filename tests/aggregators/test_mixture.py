@@ -147,8 +147,8 @@ def test_ties_and_comparisons_have_the_likelihood_of_davidson() -> None:
     place = {item: n for n, item in enumerate(tied.items.tolist())}
     score = np.array([0.5, 0.0, -0.5])
     total = 0.0
-    for (i, j), outcome in pairs.items():
-        gap = score[place[i]] - score[place[j]]
+    for (upper, lower), outcome in pairs.items():
+        gap = score[place[upper]] - score[place[lower]]
         odds = {"win": np.exp(gap / 2), "lose": np.exp(-gap / 2), "tie": nu}
         total += np.log(odds[outcome] / sum(odds.values()))
     assert ranked.log_likelihood(score)[tied.experts.tolist().index("x")] == pytest.approx(total)
@@ -247,6 +247,7 @@ def test_one_camp_keeps_the_intervals_of_the_model() -> None:
     found = cc.Mixture(components=1).fit_predict(votes)
     want = cc.PlackettLuce().fit_predict(votes)
     assert found.lower is not None
+    assert want.lower is not None
     assert found.lower.tolist() == want.lower.tolist()
     assert found.interval_method == want.interval_method
 
@@ -393,7 +394,12 @@ def test_other_refusals_are_named(tmp_path: Path) -> None:
     with pytest.raises(KindError, match="comparisons"):
         cc.Mixture().fit(comparisons)
     assert not cc.Mixture().learns_from_blocks()
-    mixture = cc.Mixture(of="mpm", components=2).fit(votes)
+    with (
+        cc.checkpoint(tmp_path / "half"),
+        pytest.warns(ConcordantWarning, match="Mixture writes no checkpoint: memberships and"),
+    ):
+        mixture = cc.Mixture(of="mpm", components=2).fit(votes)
+    assert not (tmp_path / "half").exists()
     mixture.save(tmp_path / "m.model")
     loaded = cc.load(tmp_path / "m.model")
     assert isinstance(loaded, cc.Mixture)

@@ -72,6 +72,7 @@ def test_a_fit_says_how_large_the_camps_are_and_its_model_knows_them(
 
 def test_the_report_shows_the_camps_of_a_mixture(guests: Path) -> None:
     votes = cc.read(guests).preferences
+    assert votes is not None
     report = build_report(votes, methods=[("mixture(mallows)", cc.Mixture(of="mallows")), ("borda", cc.Borda())])
     assert report.experts is not None
     assert [group.size for group in report.experts.groups] == [8, 5]

@@ -33,6 +33,7 @@ from concordant.errors import (
 from concordant.execution import report_progress
 from concordant.inference.experts import check_known
 from concordant.kernels.lists import exact_sums
+from concordant.learning.checkpoints import warn_of_no_checkpoint, without_checkpoint
 
 if TYPE_CHECKING:
     import polars as pl
@@ -121,10 +122,10 @@ class Mixture(Aggregator):
     It takes what `of` takes: with Bradley-Terry and MPM also comparisons by experts who are named.
 
     Bradley-Terry and the multinomial preference model count the pairs of a list as independent, which they are not: the
-    m (m − 1) / 2 pairs of a list of m items say as much as some 3 m / 2 independent ones. Memberships and held-out likelihoods would
-    be far too sure, and a homogeneous crowd would fall into camps. So ℓ_ec is divided by the design effect of the
-    lists, Σ_l Σ_i c_li² / Σ_l 2 T_l for net counts c and T preferences, which is (m + 1) / 3 for complete lists as
-    pairs and m² / 4 as differences of ranks. Observed comparisons count in full.
+    m (m − 1) / 2 pairs of a list of m items say as much as some 3 m / 2 independent ones. Memberships and held-out
+    likelihoods would be far too sure, and a homogeneous crowd would fall into camps. So ℓ_ec is divided by the design
+    effect of the lists, Σ_l Σ_i c_li² / Σ_l 2 T_l for net counts c and T preferences, which is (m + 1) / 3 for complete
+    lists as pairs and m² / 4 as differences of ranks. Observed comparisons count in full.
 
     With "auto" equal ballots are spread over the folds, as the experts they stand for would be. The numbers 1, 2, ...
     are tried until two in a row are no better than the best before. Mallows has one dispersion for all items: of a
@@ -261,14 +262,20 @@ class Mixture(Aggregator):
     def _fit(
         self, preferences: Any, labels: Labels | None, validation: Any, features: Features | None
     ) -> list[Consensus]:
-        from concordant.aggregators import _mixture_fit
-
         votes: Votes = preferences
         if isinstance(votes, Comparisons) and votes.expert is None:
             raise DataError(
                 "camps are groups of experts, and these comparisons name no experts. Name the column that holds them."
             )
+        warn_of_no_checkpoint(self, "memberships and the models of all camps are fitted together")
         self._boards = None
+        with without_checkpoint():
+            return self._fit_camps(votes)
+
+    def _fit_camps(self, votes: Votes) -> list[Consensus]:
+        """Choose the number of camps where it is not given, and estimate them; return the consensus of each."""
+        from concordant.aggregators import _mixture_fit
+
         self.experts_ = votes.experts.tolist()
         self.selection_ = {}
         info = self.fit_info_
