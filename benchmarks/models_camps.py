@@ -272,8 +272,8 @@ def _render_real(r: dict[str, Any]) -> str:
     head = ["mixture of", "camps", "held-out log-likelihood of 2, 3, ... less one camp", "standard error of the most"]
     parts = [table([*head, "experts with a probability above 0.8", "processor time"], rows)]
     parts.append(
-        "Six camps are the most that are tried, and held-out people still gain a little from the sixth: tastes are more "
-        "of a continuum than in planted data, and many people are between camps."
+        "Six camps are the most that are tried, and held-out people still gain a little from the sixth: tastes are "
+        "more of a continuum than in planted data, and many people are between camps."
     )
     rows = [["all", "", ", ".join(r["all"]), "", ""]]
     shares = r["sushi"]["Plackett-Luce"]["shares"]
