@@ -196,6 +196,7 @@ FAMILIES = {
     "models_plackett_luce": "Plackett-Luce",
     "models_mpm": "Multinomial preference model",
     "models_mallows": "Mallows and extended Mallows",
+    "models_camps": "Camps among experts",
     "models_ulara": "ULARA",
     "models_svp_cps": "SVP, CPS and Condorcet",
     "models_elections": "Voting rules",

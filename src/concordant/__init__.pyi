@@ -54,6 +54,7 @@ from concordant.aggregators.majority_graph import smith_set as smith_set
 from concordant.aggregators.mallows import ExtendedMallows as ExtendedMallows
 from concordant.aggregators.mallows import Mallows as Mallows
 from concordant.aggregators.markov import MarkovChain as MarkovChain
+from concordant.aggregators.mixture import Mixture as Mixture
 from concordant.aggregators.mpm import MPM as MPM
 from concordant.aggregators.plackett_luce import PlackettLuce as PlackettLuce
 from concordant.aggregators.positional import Borda as Borda

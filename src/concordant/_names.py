@@ -35,6 +35,7 @@ METHODS = {
     "mean-rank": "concordant.aggregators.positional:MeanRank",
     "median-rank": "concordant.aggregators.positional:MedianRank",
     "minimax": "concordant.aggregators.condorcet:Minimax",
+    "mixture": "concordant.aggregators.mixture:Mixture",
     "mpm": "concordant.aggregators.mpm:MPM",
     "nanson": "concordant.aggregators.condorcet:Nanson",
     "pair-ties": "concordant.ranking.rankers:PairTies",

@@ -85,6 +85,10 @@ def evaluation(n: int = 30, seed: int = 0) -> cc.Evaluation:
     return cc.Evaluation({f"ndcg@{k}": rng.random(n) for k in (3, 1, 2)}, Texts([f"q{i}" for i in range(n)]), "trec")
 
 
+def reversed_board(n: int) -> cc.Consensus:
+    return cc.Consensus(["q"] * n, [f"i{k}" for k in range(n)], np.arange(n, dtype=float))
+
+
 ALL: dict[str, Callable[[int, Axes], Axes]] = {
     "hinton": lambda n, ax: plots.hinton({f"e{k}": k - n / 2 for k in range(n)}, ax=ax),
     "adherence": lambda n, ax: plots.adherence({f"e{k}": k - n / 2 for k in range(n)}, ax=ax),
@@ -95,6 +99,7 @@ ALL: dict[str, Callable[[int, Axes], Axes]] = {
     "scores": lambda n, ax: plots.scores(board(n), ax=ax),
     "rank_intervals": lambda n, ax: plots.rank_intervals(board(n), ax=ax),
     "probability_better": lambda n, ax: plots.probability_better(board(n), ax=ax),
+    "camps": lambda n, ax: plots.camps({"all": board(n), "camp 1": board(n), "camp 2": reversed_board(n)}, ax=ax),
     "network": lambda n, ax: plots.network(lists(3, n), ax=ax),
     "majority_graph": lambda n, ax: plots.majority_graph(lists(3, n), ax=ax),
     "metric_by_cutoff": lambda n, ax: plots.metric_by_cutoff(
@@ -433,6 +438,30 @@ def test_thinning_is_said_in_words(step: int, word: str) -> None:
     shown, note = _plot_style._thinned(step * 10, 10.5 * _plot_style.LINE)
     assert note == f"every {word} name is shown"
     assert shown.tolist() == list(range(0, step * 10, step))
+
+
+def test_camps_stand_side_by_side_and_lines_join_the_places_of_an_item() -> None:
+    ax = plots.camps({"all": board(4), "one": board(4), "other": reversed_board(4)})
+    assert [t.get_text() for t in ax.get_xticklabels()] == ["all", "one", "other"]
+    column = {(t.get_position()[0], t.get_position()[1]): t.get_text() for t in ax.texts}
+    assert [column[1, p] for p in range(4)] == ["i0", "i1", "i2", "i3"]
+    assert [column[2, p] for p in range(4)] == ["i3", "i2", "i1", "i0"]
+    ends = [tuple(line.get_ydata()) for line in ax.lines]
+    assert sorted(ends) == sorted([(p, p) for p in range(4)] + [(p, 3 - p) for p in range(4)])
+
+
+def test_camps_are_those_of_a_fitted_mixture() -> None:
+    lists_ = {f"u{k}": list("abc") for k in range(6)} | {f"d{k}": list("cba") for k in range(3)}
+    mixture = cc.Mixture(of="mallows", components=2)
+    with pytest.raises(cc.errors.NotFittedError, match="fit_predict"):
+        plots.camps(mixture.fit(cc.from_lists(lists_)))
+    mixture.fit_predict(cc.from_lists(lists_))
+    titles = [t.get_text() for t in plots.camps(mixture).get_xticklabels()]
+    assert titles == ["all experts", "camp 1: 67%", "camp 2: 33%"]
+    with pytest.raises(KindError, match="not list"):
+        plots.camps([1])
+    with pytest.raises(DataError, match="different items"):
+        plots.camps({"x": board(3), "y": board(4)})
 
 
 def test_rank_intervals_go_from_best_to_worst() -> None:

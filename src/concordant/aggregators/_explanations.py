@@ -65,8 +65,9 @@ class WorkingResponses(NamedTuple):
         inverse = np.linalg.pinv(self.hessian, hermitian=True) if self.shift_free else np.linalg.inv(self.hessian)
         # The rows of the gauge: scores less their mean, or less that of the anchor.
         at = None if self.anchor is None else np.flatnonzero(self.places == self.anchor)
-        origin = inverse[at] if at is not None and len(at) else inverse.mean(axis=0, keepdims=True)
-        gauged = inverse - origin if m else inverse
+        gauged = inverse
+        if m:
+            gauged = inverse - (inverse[at] if at is not None and len(at) else inverse.mean(axis=0, keepdims=True))
         if by == "expert":
             own = gauged @ self.response
         else:

@@ -74,6 +74,7 @@ if TYPE_CHECKING:
 
     from concordant.aggregators._bradley_terry_fit import Solution
     from concordant.aggregators._expert_reliability import JudgeFit
+    from concordant.aggregators._mixture_likelihoods import BradleyTerryLists
     from concordant.data.features import Features
     from concordant.data.labels import Labels
     from concordant.inference.summary import ModelReport
@@ -1271,6 +1272,11 @@ class BradleyTerry(ExplainedLikelihood):
 
     def _n_shared(self) -> int:
         return len(self._learned_shared())
+
+    def _list_likelihood(self, votes: Any) -> BradleyTerryLists:
+        from concordant.aggregators._mixture_likelihoods import BradleyTerryLists
+
+        return BradleyTerryLists(self, votes)
 
     def _working_responses(self, votes: Votes, by: str) -> WorkingResponses | None:
         self._check_request(votes, None)

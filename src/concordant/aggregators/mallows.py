@@ -65,6 +65,7 @@ from concordant.learning.resumable import Checkpointer, State, join_states, spli
 from concordant.learning.supervision import match_labels
 
 if TYPE_CHECKING:
+    from concordant.aggregators._mixture_likelihoods import MallowsLists
     from concordant.data.features import Features
     from concordant.data.labels import Labels
 
@@ -299,6 +300,11 @@ class Mallows(ModelPredictions):
             ],
             stderr="observed information of θ" if self.dispersion is None else "none, θ is given",
         )
+
+    def _list_likelihood(self, votes: Any) -> MallowsLists:
+        from concordant.aggregators._mixture_likelihoods import MallowsLists
+
+        return MallowsLists(self, votes)
 
     def _instance_theta(self, board: Consensus, n: int) -> float:
         """Return θ of an instance of a consensus."""

@@ -61,6 +61,7 @@ from concordant.learning.checkpoints import StepCheckpoint
 from concordant.learning.supervision import match_labels, validation_pair
 
 if TYPE_CHECKING:
+    from concordant.aggregators._mixture_likelihoods import MPMLists
     from concordant.aggregators._mpm_fit import AdherenceBlock, AdherenceFit, PreferenceSummary
     from concordant.aggregators._mpm_variances import Variances
     from concordant.data.features import Features
@@ -559,6 +560,11 @@ class MPM(ModelPredictions):
                 "MPM counts differences of ranks, not outcomes, in lists: there are no residuals. Give comparisons."
             )
         return votes.with_counts(votes.n_left, votes.n_right, np.zeros(votes.n_rows))
+
+    def _list_likelihood(self, votes: Any) -> MPMLists:
+        from concordant.aggregators._mixture_likelihoods import MPMLists
+
+        return MPMLists(self, votes)
 
     def _solve(self, counts: NetCounts, groups: _AdherenceGroups) -> _ScoreEstimate:
         """Return the scores of every instance."""

@@ -76,6 +76,7 @@ from concordant.learning.checkpoints import StepCheckpoint
 from concordant.learning.resumable import NO_CHECKPOINT, Checkpointer
 
 if TYPE_CHECKING:
+    from concordant.aggregators._mixture_likelihoods import PlackettLuceLists
     from concordant.aggregators._plackett_luce_fit import Optimum, PenalisedLikelihood
     from concordant.aggregators._plackett_luce_ties import ChoiceCounts, TieBlock, TieFit, TieParameters
     from concordant.data.features import Features
@@ -489,9 +490,14 @@ class PlackettLuce(ExplainedLikelihood):
                 IdentifiabilityWarning,
             )
 
-    def _likelihood(self, data: _RankingData, n: int, ties: TieParameters | None = None) -> PenalisedLikelihood:
-        """Return the penalised likelihood of one instance; `ties` are those of Davidson-Luce."""
-        rankings, size, choices = data.instance_rankings(n), int(data.counts[n]), float(data.choices[n])
+    def _likelihood(
+        self, data: _RankingData, n: int, ties: TieParameters | None = None, *, merge: bool = True
+    ) -> PenalisedLikelihood:
+        """Return the penalised likelihood of one instance; `ties` are those of Davidson-Luce.
+
+        With `merge` equal lists may be merged.
+        """
+        rankings, size, choices = data.instance_rankings(n, merge), int(data.counts[n]), float(data.choices[n])
         gamma, precision = None, 0.0
         if isinstance(self.prior, (tuple, list)):
             gamma = (float(self.prior[1]) - 1.0, float(self.prior[2]))
@@ -698,6 +704,11 @@ class PlackettLuce(ExplainedLikelihood):
 
     def _pairwise(self, votes: Any) -> Comparisons:
         return predictions.pairwise(self, votes)
+
+    def _list_likelihood(self, votes: Any) -> PlackettLuceLists:
+        from concordant.aggregators._mixture_likelihoods import PlackettLuceLists
+
+        return PlackettLuceLists(self, votes)
 
     def _expert_fit(self, votes: Any, board: Consensus) -> ExpertFit:
         data = _RankingData.of(votes, self, self._list_adherence(votes))
@@ -1065,8 +1076,8 @@ class _RankingData:
         """Return the indices of the compared items of an instance."""
         return np.flatnonzero(self.compared[self.slots.offsets[n] : self.slots.offsets[n + 1]])
 
-    def instance_rankings(self, n: int) -> Rankings:
-        """Return the rankings of one instance; equal lists are merged where there are many."""
+    def instance_rankings(self, n: int, merge: bool = True) -> Rankings:
+        """Return the rankings of one instance; with `merge` equal lists are merged where there are many."""
         from concordant.kernels.plackett_luce_lists import merged, written_out
 
         every = self.rankings
@@ -1082,7 +1093,7 @@ class _RankingData:
             theta=every.theta[a:b],
         )
         size = int(self.counts[n])
-        if len(every.theta) == 0:
+        if merge and len(every.theta) == 0:
             rankings = merged(rankings)
         rests = np.flatnonzero(rankings.form == 2)
         small = len(rests) * size <= _WRITE_OUT * (len(rankings.item) + size)

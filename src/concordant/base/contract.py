@@ -517,6 +517,10 @@ class Aggregator:
         """Return the estimates of a fit with a likelihood, None where a fit cannot be summarised."""
         return None
 
+    def _list_likelihood(self, votes: Any) -> Any:
+        """Return the likelihood of every list given scores, for mixtures (`ListLikelihood`); None without one."""
+        return None
+
     def _parameter_covariance(self) -> tuple[list[str], Floats] | None:
         """Return the names and the covariance of the parameters that instances share, None without any."""
         return None

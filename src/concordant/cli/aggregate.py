@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
@@ -34,6 +34,7 @@ from concordant.errors import DataError, FormatError, KindError, ParameterError
 if TYPE_CHECKING:
     from concordant.aggregators.category_boards import CategoryBoards
     from concordant.aggregators.leaderboard import Leaderboard
+    from concordant.aggregators.mixture import Mixture
     from concordant.arrays import Floats
     from concordant.base.contract import Aggregator
     from concordant.data.comparisons import Comparisons
@@ -257,6 +258,10 @@ def command(
             _summarise(session, chosen, instance)
         else:
             leaderboard(session, consensus, votes, chosen=instance, rows=rows if top is None else top)
+            if getattr(chosen, "n_components_", 1) > 1:
+                _show_camps(
+                    session, cast("Mixture", chosen), consensus, weighed, instance, rows if top is None else top
+                )
         if not summary and model is None:
             _note_effects(session, chosen, shown=written is None)
 
@@ -705,6 +710,38 @@ def leaderboard(
     said = f"{'' if n_of is None else counted}{made}{hidden}".strip()
     if said:
         session.note(said)
+
+
+def _show_camps(
+    session: Session, mixture: Mixture, consensus: Consensus, votes: Any, chosen: list[str] | None, rows: int | None
+) -> None:
+    """Print the ranks of the items in every camp of experts, with the sizes of the camps."""
+    from concordant.data.index import instance_index
+
+    camps = mixture.camps(votes)
+    sizes = mixture.shares_.tolist()
+    session.params |= {"camps": sizes}
+    codes = list(range(len(consensus)))
+    if chosen is not None:
+        codes = [int(instance_index(name, consensus.slots)[0]) for name in chosen]
+    if session.json:
+        place = {(r["instance"], r["item"]): r for r in session.results}
+        for slot in range(consensus.n_slots):
+            row = place.get(consensus.slots.where(slot))
+            if row is not None:
+                row["camp_ranks"] = [int(camp.rank[slot]) for camp in camps]
+        return
+    shown = codes if chosen is not None or rows == 0 else codes[:_SHOWN_OF_MANY]
+    depth = rows if rows is not None else _ROWS_OF_ONE if len(shown) == 1 else _ROWS_OF_MANY
+    columns = ["item", *(f"camp {c} ({size:.0%})" for c, size in enumerate(sizes, start=1))]
+    for code in shown:
+        first, end = (int(e) for e in consensus.slots.offsets[code : code + 2])
+        slots = [int(s) for s in consensus.order()[first:end]][: depth or None]
+        table = [[str(consensus.items[s]), *(format_number(int(camp.rank[s])) for camp in camps)] for s in slots]
+        session.say()
+        more = f" in {consensus.instances[code]}" if len(consensus) > 1 else ""
+        session.show(Table(columns, table, title=f"ranks by camp of experts{more}"))
+    session.note("camps: --experts-out FILE writes the camp of every expert and the probability of it.")
 
 
 def _records(consensus: Consensus, n_of: Floats | None, code: int) -> list[dict[str, Any]]:

@@ -446,7 +446,11 @@ def _report(session: Session, method: Aggregator, data: _Data, output: str, trie
     if info.validation is not None:
         metric = method.get_params().get("select", "value")
         session.say(f"{metric} {info.validation:.4f} {data.chosen_by}")
-    if experts:
+    if experts and "camp" in experts[0]:
+        camps = [sum(e["camp"] == c for e in experts) for c in sorted({e["camp"] for e in experts})]
+        sizes = ", ".join(f"{n:,}" for n in camps)
+        session.say(f"{len(experts):,} experts in camps of {sizes}; --experts-out FILE writes who is in which")
+    elif experts:
         session.show(_experts_table(experts, shutil.get_terminal_size().columns if sys.stdout.isatty() else None))
     weights = _weights(method)
     if weights:

@@ -8,7 +8,7 @@ the lists, not a table of all pairs.
 from __future__ import annotations
 
 import warnings
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -24,7 +24,10 @@ from concordant.kernels.lists import offsets_of, order_lists, ranges
 from concordant.report.agreement import expert_agreement
 from concordant.report.consensus_agreement import ConsensusAgreement, consensus_agreement, outcome_counts_by_expert
 
-__all__ = ["ExpertCluster", "cluster_experts", "cluster_p_value"]
+if TYPE_CHECKING:
+    from concordant.aggregators.mixture import Mixture
+
+__all__ = ["ExpertCluster", "camp_clusters", "cluster_experts", "cluster_p_value"]
 
 _MAX_CLUSTERS = 6
 # How many of the most active experts are compared pair by pair.
@@ -102,6 +105,33 @@ def cluster_experts(votes: Preferences | Comparisons) -> list[ExpertCluster]:
         found = [_cluster_consensus(votes, part) for part in parts]
     groups = [_make_cluster(part, consensus, s) for part, (consensus, s) in zip(parts, found, strict=True)]
     return sorted(groups, key=lambda g: (-len(g.members), int(g.members[0])))
+
+
+def camp_clusters(votes: Preferences | Comparisons, mixture: Mixture) -> list[ExpertCluster]:
+    """Return the camps that a mixture found among the experts, those with a member.
+
+    Experts belong to their most probable camp; those whose agreement cannot be measured are in none.
+
+    Examples
+    --------
+    >>> import concordant as cc
+    >>> lists = {f"up-{i}": list("abcdef") for i in range(6)} | {f"down-{i}": list("fedcba") for i in range(4)}
+    >>> mixture = cc.Mixture(of="mallows").fit(cc.from_lists(lists))
+    >>> [len(group.members) for group in camp_clusters(cc.from_lists(lists), mixture)]
+    [6, 4]
+    """
+    own = dict(zip(mixture.experts_, mixture.responsibilities_.argmax(axis=1).tolist(), strict=True))
+    camp = np.array([own.get(e, -1) for e in votes.experts])
+    out = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConcordantWarning)
+        boards = mixture.camps(votes)
+    for c, board in enumerate(boards):
+        agreement = consensus_agreement(votes, board)
+        members = np.flatnonzero((camp == c) & ~np.isnan(agreement.mean))
+        if len(members):
+            out.append(_make_cluster(members, board, agreement))
+    return out
 
 
 def cluster_p_value(votes: Preferences | Comparisons, *, random_state: int = 0) -> float:

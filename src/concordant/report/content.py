@@ -25,7 +25,7 @@ from concordant.inference.experts import support
 from concordant.report._instances import best_slots, rank_table
 from concordant.report.agreement import cluster_order, expert_agreement
 from concordant.report.arena import Arena, build_arena
-from concordant.report.clusters import cluster_experts, cluster_p_value
+from concordant.report.clusters import ExpertCluster, camp_clusters, cluster_experts, cluster_p_value
 from concordant.report.consensus_agreement import (
     ConsensusAgreement,
     consensus_agreement,
@@ -664,9 +664,12 @@ def _experts(
         nearest = _nearest(pairwise, names)
     else:
         outliers = outlying_experts(agreement)
-        p_clusters = None if _too_many_to_cluster(votes) else cluster_p_value(votes)
+        if not _has_camps(results):
+            p_clusters = None if _too_many_to_cluster(votes) else cluster_p_value(votes)
         if p_clusters is not None and p_clusters <= _SIGNIFICANT:
-            groups, group_of = _groups(votes, consensus, agreement)
+            groups, group_of = _groups(votes, consensus, agreement, cluster_experts(votes))
+    if _has_camps(results):
+        groups, group_of = _groups(votes, consensus, agreement, camp_clusters(votes, _camps_of(results)))
     weights = _learned_weights(results, evaluation)
     values = {} if evaluation is None else evaluation.expert_values
     answers = _answers_to_equals(results)
@@ -804,14 +807,24 @@ def _learned_weights(results: list[MethodResult], evaluation: LabelEvaluation | 
     for result in results:
         learned = result.method.learned_experts()
         # The slope of an expert with few votes shrinks to the mean.
-        weight = learned.get("slope", learned.get("weight", []))
+        weight = learned.get("slope", learned.get("weight", ()))
         if len({round(float(w), 9) for w in weight}) > 1:
             out[result.label] = dict(zip(learned["expert"], (float(w) for w in weight), strict=True))
     return out | ({} if evaluation is None else evaluation.weights)
 
 
-def _groups(votes: Votes, consensus: Consensus, agreement: ConsensusAgreement) -> tuple[list[GroupRow], dict[int, int]]:
-    groups = cluster_experts(votes)
+def _camps_of(results: list[MethodResult]) -> Any:
+    """Return the first method that found several camps of experts; None without one."""
+    return next((r.method for r in results if r.method.__dict__.get("n_components_", 1) > 1), None)
+
+
+def _has_camps(results: list[MethodResult]) -> bool:
+    return _camps_of(results) is not None
+
+
+def _groups(
+    votes: Votes, consensus: Consensus, agreement: ConsensusAgreement, groups: list[ExpertCluster]
+) -> tuple[list[GroupRow], dict[int, int]]:
     names = votes.experts
     said = support(votes)
     well_known = said >= np.median(said)

@@ -439,7 +439,9 @@ def _weights(cv: CrossValidation) -> dict[str, float]:
     total: dict[str, list[float]] = {}
     for run in cv.runs:
         learned = run.method.learned_experts()
-        for expert, weight in zip(learned.get("expert", ()), learned.get("weight", ()), strict=True):
+        if "weight" not in learned:
+            continue
+        for expert, weight in zip(learned["expert"], learned["weight"], strict=True):
             total.setdefault(expert, []).append(float(weight))
     return {expert: float(np.mean(w)) for expert, w in total.items()}
 

@@ -19,7 +19,7 @@ from concordant.data.comparisons import Comparisons
 from concordant.data.consensus import Consensus
 from concordant.data.labels import Labels
 from concordant.data.preferences import Preferences
-from concordant.errors import DataError, KindError, ParameterError, shorten
+from concordant.errors import DataError, KindError, NotFittedError, ParameterError, shorten
 from concordant.inference.predictions import wilson_interval
 from concordant.kernels.ratios import ratio
 from concordant.metrics.evaluation import Evaluation, precision_at_recall
@@ -74,12 +74,14 @@ from concordant.report.agreement import cluster_order, expert_agreement
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from concordant.aggregators.mixture import Mixture
     from concordant.base.contract import Aggregator, FitInfo
 
 __all__ = [
     "adherence",
     "agreement",
     "calibration",
+    "camps",
     "cost_curve",
     "hinton",
     "learning_curve",
@@ -98,6 +100,8 @@ _MOST_MET = 5000
 # Up to this many items the arrows of a majority graph have numbers.
 _NUMBERED = 6
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+# The items that boards rank most differently, which are coloured, and the share of a column that its names take.
+_MOVED, _NAMES = 6, 0.36
 # Up to this many sizes of a cost curve become ticks of the x-axis.
 _MARKED_SIZES = 8
 
@@ -556,6 +560,85 @@ def rank_intervals(consensus: Consensus, instance: Any = None, *, limit: int = 4
     set_caption(ax, f"rank, {level}intervals", rest, thin)
     _set_title(ax, consensus, instance)
     return ax
+
+
+@plot_style
+def camps(
+    boards: Mixture | Mapping[str, Consensus], instance: Any = None, *, limit: int = 20, ax: Axes | None = None
+) -> Axes:
+    """Draw how camps of experts rank the items: a column for all experts and for each camp, best on top.
+
+    Lines join the places of an item. The items that the columns rank most differently have colours.
+
+    Parameters
+    ----------
+    boards : Mixture, or mapping from name to Consensus
+        A mixture after `fit_predict`, or boards of the same items with names, such as names of the camps.
+    instance : id, optional
+        The instance to draw; optional if there is only one.
+    limit : int
+        The most items to show; of more, the best of the first column.
+    ax : Axes, optional
+        Axes to draw on.
+
+    Examples
+    --------
+    >>> import concordant as cc
+    >>> lists = {f"up-{i}": list("abcd") for i in range(6)} | {f"down-{i}": list("dcba") for i in range(4)}
+    >>> mixture = cc.Mixture(of="mallows", components=2)
+    >>> _ = mixture.fit_predict(cc.from_lists(lists))
+    >>> ax = cc.plots.camps(mixture)
+    >>> [tick.get_text() for tick in ax.get_xticklabels()]
+    ['all experts', 'camp 1: 60%', 'camp 2: 40%']
+    """
+    columns = _boards_of(boards)
+    first = next(iter(columns.values()))
+    slots, _, rest = _top_items(first, instance, limit, "camps")
+    if any(board.slots != first.slots for board in columns.values()):
+        raise DataError("plots.camps: the boards are of different items. Give boards of the same preferences.")
+    # The place of each shown item in every column; ties in the order of the first.
+    places = np.stack([np.argsort(np.argsort(board.rank[slots], kind="stable")) for board in columns.values()])
+    moved = np.argsort(-np.ptp(places, axis=0), kind="stable")[:_MOVED]
+    styles = dict(zip(moved[np.ptp(places, axis=0)[moved] > 0].tolist(), line_styles(_MOVED), strict=False))
+    names = [label_text(first.items[int(s)], 18) for s in slots]
+    if ax is None:
+        ax = new_axes(max(3.2, 1.5 * len(columns)), figure_height(len(slots), beside=0.7))
+    ink = style_axes(ax, frame="")
+    ax.set_xlim(-0.5, len(columns) - 0.5)
+    ax.set_ylim(len(slots) - 0.5, -0.5)
+    for i, name in enumerate(names):
+        style = styles.get(i)
+        colour = ink.quiet if style is None else style["color"]
+        for c, place in enumerate(places[:, i].tolist()):
+            weight = "normal" if style is None else "bold"
+            ax.text(c, place, name, ha="center", va="center", fontsize=SMALL, color=colour, weight=weight)
+            if c:
+                ends = [c - 1 + _NAMES, c - _NAMES], [int(places[c - 1, i]), place]
+                dashes = "-" if style is None else style["linestyle"]
+                ax.plot(*ends, color=colour, linestyle=dashes, linewidth=0.8 if style is None else 1.8)
+    ax.set_yticks([])
+    ax.xaxis.tick_top()
+    column_names(ax, [label_text(name) for name in columns])
+    set_caption(ax, rest)
+    _set_title(ax, first, instance)
+    return ax
+
+
+def _boards_of(given: Any) -> dict[str, Consensus]:
+    """Return the boards of a fitted mixture by name, or those of a mapping."""
+    if hasattr(given, "camps_"):
+        whole = given.__dict__.get("consensus_")
+        if whole is None:
+            raise NotFittedError("plots.camps draws the camps of fit_predict. Call it first, or give boards by name.")
+        if len(given.camps_) == 1:
+            return {"all experts": whole}
+        sizes = zip(given.camps_, given.shares_.tolist(), strict=True)
+        return {"all experts": whole} | {f"camp {c}: {n:.0%}": b for c, (b, n) in enumerate(sizes, start=1)}
+    if not isinstance(given, Mapping) or not given or not all(isinstance(b, Consensus) for b in given.values()):
+        raise KindError(
+            f"plots.camps draws a Mixture, or a mapping from name to Consensus, not {type(given).__name__}."
+        )
+    return {str(name): board for name, board in given.items()}
 
 
 @plot_style

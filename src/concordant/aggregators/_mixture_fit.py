@@ -1,0 +1,308 @@
+"""Finite mixtures of ranking models: EM from several starts, and the number of components by held-out likelihood.
+
+Expert e belongs to component c with prior probability π_c, and all lists of an expert come from one component. EM
+alternates the posterior probabilities of membership (responsibilities) with weighted fits of every component, and the
+penalised log-likelihood Σ_e m_e log Σ_c π_c exp(ℓ_ec) + Σ_c log prior_c never falls; m_e is the number of equal experts
+that e stands for.
+
+Nothing here depends on the names or the order of experts, items and rows: random numbers go to the experts in an order
+that their preferences alone determine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from concordant.aggregators._mixture_likelihoods import ListLikelihood
+from concordant.arrays import Floats, Ints
+from concordant.base.contract import Votes
+from concordant.data.comparisons import Comparisons
+
+__all__ = ["ExpertLikelihoods", "HeldOut", "MixtureEstimate", "choose_components", "estimate", "positions"]
+
+# EM steps of every start before the best one goes on.
+_SHORT = 5
+# In a fold EM starts from one in so many of the clusterings.
+_FOLD_STARTS = 3
+# A fold needs less precision: this many times the tolerance.
+_FOLD_TOL = 10.0
+# Assignments of k-means from random seeds.
+_LLOYD = 20
+# The most cells of the table from which starts are made; the items ranked most often are kept.
+_MOST_CELLS = 5_000_000
+# A component of an automatic choice has this many experts on average.
+_LEAST_EXPERTS = 5
+# The standard errors by which several components must be ahead of one.
+_SURE = 2.0
+# Shares below this are those of an empty component.
+_TINY = 1e-300
+
+
+class MixtureEstimate(NamedTuple):
+    """The components EM found, their shares, the responsibilities [K, C], and how it went."""
+
+    parameters: list[Any]
+    shares: Floats
+    responsibilities: Floats
+    objective: float
+    log_likelihood: float
+    trace: list[float]
+    converged: bool
+
+
+class HeldOut(NamedTuple):
+    """Held-out likelihood for 1, 2, ... components, and the number chosen.
+
+    `score` is the mean log-likelihood of an expert; `lead` is how far the best number is ahead, and `stderr` the paired
+    standard error of that.
+    """
+
+    components: list[int]
+    score: list[float]
+    lead: list[float]
+    stderr: list[float]
+    chosen: int
+
+
+class ExpertLikelihoods:
+    """The likelihood of all lists of every expert.
+
+    Parameters
+    ----------
+    lists : ListLikelihood
+        The likelihood of every list.
+    n_experts : int
+        The number of experts.
+    """
+
+    def __init__(self, lists: ListLikelihood, n_experts: int) -> None:
+        self.lists, self.n_experts = lists, n_experts
+        total = np.bincount(lists.expert, weights=lists.weight, minlength=n_experts).astype(np.float64)
+        count = np.bincount(lists.expert[lists.weight > 0], minlength=n_experts)
+        # A list of weight 3 stands for three equal experts; where weights differ, their mean counts.
+        self.multiplicity: Floats = total / np.maximum(count, 1)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            self._share: Floats = np.where(lists.weight > 0, lists.weight / self.multiplicity[lists.expert], 0.0)
+
+    def table(self, parameters: list[Any]) -> Floats:
+        """Return the log-likelihood of every expert under every component [K, C], in independent observations."""
+        columns = [
+            np.bincount(self.lists.expert, self._share * self.lists.log_likelihood(p), minlength=self.n_experts)
+            for p in parameters
+        ]
+        return np.asarray(self.lists.evidence * np.stack(columns, axis=1), dtype=np.float64)
+
+    def fit(self, amount: Floats, start: Any) -> Any:
+        """Return the parameters of a component in which expert e counts `amount[e]` times."""
+        return self.lists.fit(self._share * amount[self.lists.expert], start)
+
+    def maximise(
+        self, multiplicity: Floats, responsibilities: Floats, parameters: list[Any] | None, max_iter: int, tol: float
+    ) -> MixtureEstimate:
+        """Return the estimate after at most `max_iter` steps of EM from some responsibilities."""
+        n = responsibilities.shape[1]
+        at: list[Any] = [None] * n if parameters is None else list(parameters)
+        everyone, trace = float(multiplicity.sum()), []
+        while True:
+            at = [self.fit(multiplicity * responsibilities[:, c], at[c]) for c in range(n)]
+            shares = multiplicity @ responsibilities / everyone
+            logs, responsibilities = self.memberships(at, shares)
+            log_likelihood = float(multiplicity @ logs) / self.lists.evidence
+            trace.append(log_likelihood + sum(self.lists.log_prior(p) for p in at))
+            converged = len(trace) > 1 and trace[-1] - trace[-2] <= tol * everyone
+            if converged or len(trace) >= max_iter or n == 1:
+                done = converged or n == 1
+                return MixtureEstimate(at, shares, responsibilities, trace[-1], log_likelihood, trace, done)
+
+    def memberships(self, parameters: list[Any], shares: Floats) -> tuple[Floats, Floats]:
+        """Return the log-likelihood of every expert under the mixture, and the responsibilities [K, C]."""
+        joint = self.table(parameters) + np.log(np.maximum(shares, _TINY))
+        top = joint.max(axis=1)
+        odds = np.exp(joint - top[:, None])
+        whole = odds.sum(axis=1)
+        return top + np.log(whole), odds / whole[:, None]
+
+
+def positions(votes: Votes) -> Floats:
+    """Return where every expert puts every item [K, S], from −1 (last) to 1 (first) in a list, 0 where unknown."""
+    k, s = votes.n_experts, votes.n_slots
+    if isinstance(votes, Comparisons):
+        slot = np.concatenate([votes.left, votes.right])
+        expert = np.concatenate([votes.row_expert, votes.row_expert])
+        gain = votes.n_left - votes.n_right
+        net = np.concatenate([gain, -gain])
+        met = np.concatenate([votes.outcomes, votes.outcomes])
+    else:
+        won, lost = votes.pair_sums("binary")
+        slot, expert, net = votes.slot, votes.row_expert, won - lost
+        met = np.repeat(np.maximum(votes.list_lengths - 1, 1), votes.list_lengths).astype(np.float64)
+    kept = np.sort(np.argsort(-np.bincount(slot, minlength=s), kind="stable")[: max(_MOST_CELLS // max(k, 1), 1)])
+    column = np.full(s, -1)
+    column[kept] = np.arange(len(kept))
+    inside = column[slot] >= 0
+    cell = expert[inside].astype(np.int64) * len(kept) + column[slot[inside]]
+    total, amount = (np.bincount(cell, part[inside], k * len(kept)).reshape(k, -1) for part in (net, met))
+    out: Floats = total / np.maximum(amount, 1.0)
+    return out
+
+
+def _by_content(x: Floats, multiplicity: Floats) -> Ints:
+    """Return the experts in an order that does not depend on names or positions: by moments of their positions."""
+    away = x - multiplicity @ x / max(float(multiplicity.sum()), _TINY)
+    far = (away * away).sum(axis=1)
+    keys = [(x * x).sum(axis=1), away @ ((multiplicity * far) @ away), multiplicity, far]
+    rounded = [np.round(key / max(float(np.abs(key).max(initial=0.0)), _TINY), 9) for key in keys]
+    return np.lexsort(rounded).astype(np.int64)
+
+
+def _kmeans(x: Floats, multiplicity: Floats, n: int, rng: np.random.Generator) -> Ints:
+    """Return the cluster of every expert by k-means with k-means++ seeds; rows with multiplicity 0 do not count."""
+    size = (x * x).sum(axis=1)
+    centres = np.empty((n, x.shape[1]))
+    gap = np.ones(len(x))
+    for c in range(n):
+        chance = np.cumsum(multiplicity * gap)
+        if chance[-1] <= 0.0:
+            chance = np.cumsum(multiplicity)
+        seed = min(int(np.searchsorted(chance, rng.random() * chance[-1], side="right")), len(x) - 1)
+        centres[c] = x[seed]
+        own = np.maximum(size - 2.0 * x @ x[seed] + size[seed], 0.0)
+        own[own <= 1e-9 * max(float(size.max()), _TINY)] = 0.0
+        gap = own if c == 0 else np.minimum(gap, own)
+    cluster = np.full(len(x), -1)
+    for _ in range(_LLOYD):
+        before = cluster
+        cluster = np.argmin((centres * centres).sum(axis=1)[None, :] - 2.0 * x @ centres.T, axis=1)
+        if (cluster == before).all():
+            break
+        for c in range(n):
+            amount = multiplicity * (cluster == c)
+            if amount.any():
+                centres[c] = amount @ x / amount.sum()
+    return cluster
+
+
+def estimate(
+    experts: ExpertLikelihoods,
+    x: Floats,
+    multiplicity: Floats,
+    n: int,
+    *,
+    n_starts: int,
+    max_iter: int,
+    tol: float,
+    random_state: int,
+) -> MixtureEstimate:
+    """Return the best mixture of n components over several starts.
+
+    Every start is a clustering of the experts by where they put the items (`positions`); a few steps of EM from each,
+    then EM from the best to the end.
+    """
+    if n == 1:
+        return experts.maximise(multiplicity, np.ones((len(x), 1)), None, 1, tol)
+    order = _by_content(x, multiplicity)
+    order = order[multiplicity[order] > 0]
+    seen: set[bytes] = set()
+    best: MixtureEstimate | None = None
+    for start in range(n_starts):
+        found = _kmeans(x[order], multiplicity[order], n, np.random.default_rng([random_state, n, start]))
+        # The same clusters under other numbers are the same start.
+        names, first = np.unique(found, return_index=True)
+        number = np.empty(n, dtype=np.int64)
+        number[names[np.argsort(first)]] = np.arange(len(names))
+        found = number[found]
+        if found.tobytes() in seen:
+            continue
+        seen.add(found.tobytes())
+        responsibilities = np.full((len(x), n), 1.0 / n)
+        responsibilities[order] = 0.0
+        responsibilities[order, found] = 1.0
+        short = experts.maximise(multiplicity, responsibilities, None, min(_SHORT, max_iter), tol)
+        if best is None or short.objective > best.objective + 1e-9 * abs(best.objective):
+            best = short
+    if best is None:
+        raise ValueError("no starts")
+    if best.converged or len(best.trace) >= max_iter:
+        return best
+    more = experts.maximise(multiplicity, best.responsibilities, best.parameters, max_iter - len(best.trace), tol)
+    return more._replace(trace=best.trace + more.trace)
+
+
+def choose_components(
+    experts: ExpertLikelihoods,
+    x: Floats,
+    *,
+    max_components: int,
+    folds: int,
+    n_starts: int,
+    max_iter: int,
+    tol: float,
+    random_state: int,
+    report: Callable[[int, int], None],
+) -> HeldOut:
+    """Return the number of components by the likelihood of held-out experts, and what it was chosen from.
+
+    One is chosen unless the best number is ahead by two standard errors; then the fewest within one standard error of
+    the best. Numbers are tried in turn until two in a row are no better than the best before.
+    """
+    multiplicity = experts.multiplicity
+    heard = np.flatnonzero(multiplicity > 0)
+    units = np.maximum(np.rint(multiplicity[heard]), 1.0)
+    most = int(min(max_components, units.sum() // _LEAST_EXPERTS, len(heard)))
+    folds = int(min(folds, units.sum()))
+    if most < 2 or units.sum() < 2 * _LEAST_EXPERTS:
+        return HeldOut([1], [], [], [], 1)
+    held = _held_out(x, multiplicity, folds, random_state)
+    everyone = float(held.sum())
+    logs: list[Floats] = []
+    mean: list[float] = []
+    for n in range(1, most + 1):
+        own = np.zeros(held.shape)
+        for f in range(folds):
+            report((n - 1) * folds + f, most * folds)
+            found = estimate(
+                experts,
+                x,
+                multiplicity - held[:, f],
+                n,
+                n_starts=max(n_starts // _FOLD_STARTS, 1),
+                max_iter=max_iter,
+                tol=_FOLD_TOL * tol,
+                random_state=random_state,
+            )
+            own[:, f] = experts.memberships(found.parameters, found.shares)[0]
+        logs.append(own)
+        mean.append(float((held * own).sum()) / everyone)
+        if n > 2 and max(mean[-2:]) <= max(mean[:-2]):
+            break
+    best = int(np.argmax(mean))
+    lead, stderr = [], []
+    for own in logs:
+        gap = logs[best] - own
+        ahead = float((held * gap).sum()) / everyone
+        lead.append(ahead)
+        stderr.append(float(np.sqrt((held * (gap - ahead) ** 2).sum())) / everyone)
+    # One component stands unless several are surely better; among several, the fewest that are about as good.
+    chosen = 0 if lead[0] <= _SURE * stderr[0] else next(n for n in range(len(mean)) if lead[n] <= stderr[n])
+    return HeldOut(list(range(1, len(mean) + 1)), mean, lead, stderr, chosen + 1)
+
+
+def _held_out(x: Floats, multiplicity: Floats, folds: int, random_state: int) -> Floats:
+    """Return how much of every expert is held out in every fold [K, F]: all in one, or equal experts spread."""
+    order = _by_content(x, multiplicity)
+    order = order[multiplicity[order] > 0]
+    rng = np.random.default_rng([random_state, 0, folds])
+    units = np.maximum(np.rint(multiplicity[order]), 1.0).astype(np.int64)
+    each, rest = units // folds, units % folds
+    counts = np.repeat(each[:, None], folds, axis=1)
+    # What is left over goes to folds in turn, in a random order of the experts.
+    shuffled = rng.permutation(len(order))
+    first = np.cumsum(rest[shuffled]) - rest[shuffled]
+    for e, a, n in zip(shuffled.tolist(), first.tolist(), rest[shuffled].tolist(), strict=True):
+        counts[e, (a + np.arange(n)) % folds] += 1
+    out = np.zeros((len(multiplicity), folds))
+    out[order] = counts * (multiplicity[order] / units)[:, None]
+    return out
