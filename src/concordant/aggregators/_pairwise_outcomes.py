@@ -242,8 +242,8 @@ class ComparisonOutcomes(PairwiseOutcomes):
     def clustered_experts(self, instance: int) -> Ints:
         """Return the experts that are the clusters of an instance, in the order of `expert_gradients`."""
         ends = slice(int(self.votes.row_starts[instance]), int(self.votes.row_starts[instance + 1]))
-        _, _, *counts = (column[ends] for column in self.rows)
-        return np.flatnonzero(self._informative(self.votes.row_expert[ends], sum(counts, np.zeros(len(counts[0])))))
+        _, _, n_left, n_right, n_ties = (column[ends] for column in self.rows)
+        return np.flatnonzero(self._informative(self.votes.row_expert[ends], n_left + n_right + n_ties))
 
     def expert_gradients(self, instance: int, score: Floats, shared: Shared, learned: Ints) -> ExpertGradients:
         from concordant.kernels.bradley_terry import row_gradients
