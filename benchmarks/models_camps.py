@@ -28,7 +28,7 @@ LEVELS = {"close": 0.5, "loose": 0.35, "hardly": 0.2}
 KINDS = ("Plackett-Luce", "Mallows")
 # Spacing of scores or −θ, and the number of sets.
 HOMOGENEOUS = {"Plackett-Luce": (0.5, 100), "Mallows": (0.5, 100), "Thurstone": (0.4, 40)}
-WORKERS = 4
+UNEVEN, WORKERS = 40, 4
 MODELS: dict[str, Callable[[], cc.Aggregator]] = {
     "Plackett-Luce": lambda: cc.PlackettLuce(uncertainty="none"),
     "Bradley-Terry": lambda: cc.BradleyTerry(uncertainty="none"),
@@ -75,11 +75,17 @@ def adjusted_rand(one: Array, other: Array) -> float:
 
 
 def orders(kind: str, centre: Array, noise: float, n: int, rng: np.random.Generator) -> list[Array]:
-    """Return n rankings around a centre, best first: equally spaced Plackett-Luce scores, Mallows, or Thurstone."""
+    """Return n rankings around a centre, best first: equally spaced Plackett-Luce scores, Mallows, or Thurstone.
+
+    "uneven" are Plackett-Luce scores from a normal distribution, around no given centre.
+    """
     if kind == "Mallows":
         return [centre[sample_order(len(centre), -noise, rng)] for _ in range(n)]
     score = np.empty(len(centre))
     score[centre] = -noise * np.arange(len(centre))
+    if kind == "uneven":
+        score = noise * rng.normal(size=len(centre))
+        return [np.argsort(-(score + rng.gumbel(size=len(score)))) for _ in range(n)]
     drawn = rng.gumbel if kind == "Plackett-Luce" else rng.normal
     return [np.argsort(-(score + drawn(size=len(score)))) for _ in range(n)]
 
@@ -93,7 +99,10 @@ def planted(kind: str, noise: float, camps: int, seed: int) -> tuple[cc.Preferen
         if all(tau(centre, other) <= 0.2 for other in centres):
             centres.append(centre)
     truth = rng.permutation(np.arange(EXPERTS) % camps)
-    drawn = [orders(kind, centres[c], noise, 1, rng)[0] for c in truth.tolist()]
+    if camps == 1:
+        drawn = orders(kind, centres[0], noise, EXPERTS, rng)
+    else:
+        drawn = [orders(kind, centres[c], noise, 1, rng)[0] for c in truth.tolist()]
     lists = {f"e{e:02d}": [f"i{i:02d}" for i in order] for e, order in enumerate(drawn)}
     agreement = np.mean([tau(order, centres[c]) for order, c in zip(drawn, truth.tolist(), strict=True)])
     return cc.from_lists(lists), truth, float(agreement)
@@ -161,6 +170,13 @@ def homogeneous() -> dict[str, Any]:
     shares = [out["one_camp"][kind][m] / out["sets"][kind] for m in MODELS for kind in [own.get(m, "Plackett-Luce")]]
     out["met"] = min(shares) >= 0.95
     return out
+
+
+def uneven() -> dict[str, Any]:
+    """One opinion, sure of some items and unsure of others: Plackett-Luce with normal scores of deviation 1.5."""
+    found = _each([("uneven", 1.5, 1, seed, name) for name in MODELS for seed in range(UNEVEN)])
+    alone = (np.array(found)[:, 0] == 1).reshape(len(MODELS), UNEVEN).sum(axis=1)
+    return {"sets": UNEVEN, "one_camp": dict(zip(MODELS, alone.tolist(), strict=True))}
 
 
 def sushi() -> cc.Preferences:
@@ -237,8 +253,15 @@ def _render_homogeneous(r: dict[str, Any]) -> str:
     text: str = table(["data from", *(f"mixture of {m}" for m in MODELS)], rows)
     return text + (
         "\n\nTarget: one camp in 95 of 100 sets of data like the model (Plackett-Luce for Bradley-Terry and MPM): "
-        f"{'met' if r['met'] else 'not met'}. Mallows has one dispersion for all items, and may split crowds that are "
-        "sure of some items and unsure of others."
+        f"{'met' if r['met'] else 'not met'}."
+    )
+
+
+def _render_uneven(r: dict[str, Any]) -> str:
+    text: str = table([f"mixture of {m}" for m in MODELS], [[f"{r['one_camp'][m]} of {r['sets']}" for m in MODELS]])
+    return text + (
+        "\n\nHow often the crowd is one camp. Mallows has one dispersion for all items: where a crowd is sure of some "
+        "items and unsure of others, its mixture may take the difference for camps."
     )
 
 
@@ -303,10 +326,12 @@ def _render_real(r: dict[str, Any]) -> str:
 SECTIONS: dict[str, Callable[[], dict[str, Any]]] = {
     "camps_recovery": recovery,
     "camps_homogeneous": homogeneous,
+    "camps_uneven": uneven,
     "camps_real": real,
 }
 RENDER: dict[str, Callable[[dict[str, Any]], str]] = {
     "camps_recovery": _render_recovery,
     "camps_homogeneous": _render_homogeneous,
+    "camps_uneven": _render_uneven,
     "camps_real": _render_real,
 }
