@@ -765,7 +765,8 @@ def _category_speed(r: dict[str, Any]) -> str:
     rows = [[name, f"{wall:.1f} s", f"{cpu:.1f} s"] for name, wall, cpu in r["rows"]]
     note = (
         f"{r['votes']:,} votes with ties on {r['items']} items in {r['categories']} categories, the largest ten times "
-        "the smallest; votes in memory, intervals at their defaults. The machine had other work, so CPU time says more."
+        "the smallest; votes in memory, intervals at their defaults, one thread for linear algebra. The machine had "
+        "other work, so CPU time says more."
     )
     return note + "\n\n" + table(["step", "time", "CPU time"], rows)
 
