@@ -138,7 +138,10 @@ def positions(votes: Votes) -> Floats:
     else:
         won, lost = votes.pair_sums("binary")
         slot, expert, net = votes.slot, votes.row_expert, won - lost
-        met = np.repeat(np.maximum(votes.list_lengths - 1, 1), votes.list_lengths).astype(np.float64)
+        # A list of weight 0 is absent.
+        present = np.repeat(votes.weights > 0, votes.list_lengths)
+        met = np.repeat(np.maximum(votes.list_lengths - 1, 1), votes.list_lengths) * present.astype(np.float64)
+        net = net * present
     kept = np.sort(np.argsort(-np.bincount(slot, minlength=s), kind="stable")[: max(_MOST_CELLS // max(k, 1), 1)])
     column = np.full(s, -1)
     column[kept] = np.arange(len(kept))

@@ -214,7 +214,8 @@ class BradleyTerryLists:
         self.evidence = 1.0
         _check_size(int(votes.slots.sizes.max(initial=0)), "BradleyTerry")
         if isinstance(votes, Comparisons):
-            self.expert, self.weight = votes.row_expert.astype(np.int64), np.ones(votes.n_rows)
+            # Rows without an outcome say nothing.
+            self.expert, self.weight = votes.row_expert.astype(np.int64), (votes.outcomes > 0).astype(np.float64)
             return
         from concordant.aggregators._net_counts import net_counts
 
@@ -297,7 +298,8 @@ class MPMLists:
         lists = votes if isinstance(votes, Comparisons) else votes.with_list_weights(np.ones(votes.n_lists))
         counts = net_counts(lists, method.transform, False)
         self.expert = counts.expert
-        self.weight = np.ones(len(counts.expert)) if isinstance(votes, Comparisons) else votes.weights
+        heard = (counts.total > 0).astype(np.float64)
+        self.weight = heard if isinstance(votes, Comparisons) else votes.weights
         self.offsets, self.instance = counts.offsets, counts.list_instance
         self.row_list = np.repeat(np.arange(len(counts.expert)), np.diff(counts.list_offsets))
         self.slot, self.net, self.total = counts.slot, counts.net, counts.total
