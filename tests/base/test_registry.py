@@ -43,7 +43,9 @@ def test_every_method_of_the_package_is_there_under_its_own_name() -> None:
 
 
 def test_an_unknown_name_is_answered_with_close_ones() -> None:
-    with pytest.raises(ParameterError, match=r"no method 'coplend'\. Did you mean 'copeland'\? There are: approval, "):
+    with pytest.raises(
+        ParameterError, match=r"no method 'coplend'\. Did you mean 'copeland' or 'blend'\? There are: approval, "
+    ):
         METHODS["coplend"]
     with pytest.raises(ParameterError, match=r"no method 'zzzz'\. There are:"):
         aggregate(P, "zzzz")

@@ -25,6 +25,7 @@ from concordant.errors import (
     ConvergenceWarning,
     DataError,
     DataWarning,
+    IdentifiabilityWarning,
     KindError,
     NotFittedError,
     ParameterError,
@@ -321,7 +322,8 @@ class Mixture(Aggregator):
         if len(empty):
             self._warn(
                 f"no expert belongs to camps {listing(empty.tolist())} with more than one half: fewer camps say as "
-                "much. Use components='auto', or a smaller number."
+                "much. Use components='auto', or a smaller number.",
+                IdentifiabilityWarning,
             )
         self.models_ = [self._model() for _ in order]
         self._boards = self._each_camp(lambda c, own: self.models_[c].fit_predict(own), votes)

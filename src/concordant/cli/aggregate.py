@@ -32,6 +32,7 @@ from concordant.cli._parsing import make_method, parse_params, parse_weights
 from concordant.errors import DataError, FormatError, KindError, ParameterError
 
 if TYPE_CHECKING:
+    from concordant.aggregators.bradley_terry import BradleyTerry
     from concordant.aggregators.category_boards import CategoryBoards
     from concordant.aggregators.leaderboard import Leaderboard
     from concordant.aggregators.mixture import Mixture
@@ -387,11 +388,10 @@ def _summarise(session: Session, method: Aggregator, instances: list[str] | None
 
 def _note_effects(session: Session, method: Aggregator, *, shown: bool) -> None:
     """Keep for JSON what Bradley-Terry learned beside the scores, and print it where the board is `shown`."""
-    from concordant.aggregators.bradley_terry import BradleyTerry
-
-    if not isinstance(method, BradleyTerry):
+    # Asked of the class, so that other methods do not import this one.
+    if not hasattr(type(method), "coefficient_table_"):
         return
-    effects = method.coefficient_table_.to_dicts()
+    effects = cast("BradleyTerry", method).coefficient_table_.to_dicts()
     spreads = vars(method).get("habit_spread_", {})
     named = {"coefficients": effects, "habit_spread": spreads}
     session.besides |= {name: found for name, found in named.items() if found}

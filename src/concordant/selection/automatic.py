@@ -24,7 +24,7 @@ from concordant.data.comparisons import Comparisons
 from concordant.data.consensus import Consensus, rank_scores
 from concordant.data.features import Features
 from concordant.data.labels import Labels
-from concordant.errors import ConcordantWarning, DataError, NotFittedError, without_warnings
+from concordant.errors import DataError, DataWarning, NotFittedError, without_warnings
 from concordant.execution import n_threads, report_progress, report_status, run_parallel, without_progress
 from concordant.learning.supervision import match_labels
 from concordant.metrics.evaluation import evaluate
@@ -415,7 +415,7 @@ class Auto(ChosenMethod):
                 f"{chosen.name} is taken: {n_labelled} labelled instances are too few to compare methods, which takes "
                 f"{max(_FEWEST, self.folds)}."
             )
-            self._warn(self.why_, ConcordantWarning)
+            self._warn(self.why_, DataWarning)
         elif best == base:
             self.why_ = (
                 f"{chosen.name} is kept ({metric} {chosen.mean:.4f}): none of {n_measured - 1} other methods is better "
