@@ -19,7 +19,8 @@ from concordant_papers import letor, trec3
 from concordant_papers.published import cells
 
 FOLDER = Path(__file__).resolve().parents[2] / "benchmarks"
-MODULES = ("crowd", "runtime_study", "models_mallows", "models_ulara", "models_mpm", "published", "studies", "render")
+MODULES = ("crowd", "runtime_study", "models_mallows", "models_ulara", "models_mpm", "models_supervised")
+MODULES += ("published", "studies", "render")
 
 
 @pytest.fixture(scope="module")
@@ -186,6 +187,22 @@ def test_what_fails_in_a_study_stops_its_section(bench: Any, monkeypatch: pytest
     monkeypatch.setattr("concordant_papers.engine.cores", lambda: 1)
     with pytest.raises(SystemExit, match="crowd, data: ValueError: no"):
         bench.studies.values_of("crowd", 1, quick=True)
+
+
+def test_a_row_stands_beside_a_published_one_only_where_it_is_that_model(bench: Any) -> None:
+    ways = bench.models_supervised.ways()
+    plain = ways["CRF, plain SGD"]
+    # The papers' text sums over the drawn items and divides by the square of their number.
+    assert (plain.method.sums, plain.method.scaling) != ("slice", "paper")
+    assert plain.theirs is None
+    assert not any(name.endswith("as published") for name, way in ways.items() if way.method.name == "crf")
+    known = json.loads((FOLDER.parent / "docs" / "results" / "supervised_mq2008.json").read_text())["results"]
+    assert known["rows"].keys() == ways.keys()
+    assert {name for name, row in known["rows"].items() if row["published"]} == {
+        name for name, way in ways.items() if way.theirs is not None
+    }
+    page = bench.models_supervised.RENDER["supervised_mq2008"](known)
+    assert "CPS, supervised: the published row takes the largest rank for the best" in page
 
 
 def test_every_committed_figure_is_still_shown(bench: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
