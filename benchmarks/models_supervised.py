@@ -39,6 +39,7 @@ METRICS = [*(f"ndcg@{k}" for k in range(1, 6)), "p@1", "p@5", "map"]
 SEEDS = 5
 BASELINE = "RRF"
 DISTANCES = ["kendall", "footrule", "spearman"]
+CRF_PLAIN_SGD: dict[str, Any] = crf_study.CRF_PLAIN_SGD
 SVD_AS_PUBLISHED: dict[str, Any] = crf_study.SVD_AS_PRINTED
 # What is to be said of a published row beside ours.
 REMARKS = {
@@ -117,7 +118,7 @@ def ways() -> dict[str, Way]:
             cc.CRF(transform="auto", learning_rate="auto"), ("CRF", TABLE_5), "crf(transform=auto,learning_rate=auto)"
         ),
         # One draw for each visit and the best pass; not the model of the papers, so that no row of theirs is beside it.
-        "CRF, plain SGD": Way(cc.CRF(transform="auto", learning_rate="auto", **crf_study.CRF_PLAIN_SGD)),
+        "CRF, plain SGD": Way(cc.CRF(transform="auto", learning_rate="auto", **CRF_PLAIN_SGD)),
         "CRF, consensus": Way(cc.CRF(weights="consensus")),
         "CRF, log and 5": Way(cc.CRF(), ("CRF", TABLE_5)),
         "CRF*, log and 5": Way(PrunedCRF(), ("CRF*", TABLE_6)),
