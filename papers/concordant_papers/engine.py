@@ -19,13 +19,13 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
+from importlib.resources import files
 from multiprocessing import get_context, parent_process
 from multiprocessing.connection import wait as wait_for
 from pathlib import Path
 from threading import Thread
 from typing import Any, NamedTuple
 
-import concordant as cc
 from concordant.errors import ConcordantWarning
 from concordant.execution import cores, report_progress, report_status, threads
 from concordant_papers.pages import Page, write_file
@@ -330,7 +330,7 @@ def source() -> str:
     A cell computed by other code is not found in the store.
     """
     digest = hashlib.blake2b(digest_size=6)
-    for folder in (Path(cc.__file__).parent, Path(__file__).parent):
+    for folder in (Path(str(files(package))) for package in ("concordant", "concordant_papers")):
         for path in sorted(p for p in folder.rglob("*") if p.suffix in (".py", ".csv")):
             digest.update(f"{folder.name}/{path.relative_to(folder).as_posix()}".encode() + b"\0")
             digest.update(path.read_bytes() + b"\0")

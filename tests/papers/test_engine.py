@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 
-import concordant as cc
 from concordant.errors import DataError
 from concordant_papers import engine
 from concordant_papers.engine import Cell, Setting, Study, compute
@@ -104,7 +103,7 @@ def test_other_arguments_and_changed_files_are_computed_anew(tmp_path: Path) -> 
 def test_cells_of_other_code_are_computed_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     module = tmp_path / "code" / "model.py"
     module.parent.mkdir()
-    monkeypatch.setattr(cc, "__file__", str(module.with_name("__init__.py")))
+    monkeypatch.setattr(engine, "files", lambda _: module.parent)
 
     def resumed(code: str) -> int:
         module.write_text(code)
