@@ -56,6 +56,11 @@ def test_crowd_rows_are_means_over_seeds_and_splits(bench: Any) -> None:
     details = r["rows"]["LR-unlabeled"]["details"][0]
     assert (details["known_workers"], details["topics_each"]) == (5, 15.0)
     page = bench.crowd.RENDER["crowd"](r)
+    least = {
+        (a, b): min(x - y for x, y in zip(r["rows"][a]["mean"].values(), r["rows"][b]["mean"].values(), strict=True))
+        for a, b in (pair.split(" > ") for pair in r["pairs"])
+    }
+    assert f"{sum(gap > 0 for gap in least.values())} of 6 published relations hold at every cut-off" in page
     assert "| LR-consensus |" in page
     assert f"{r['data']['gold']} gold labels" in page
 
