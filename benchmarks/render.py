@@ -254,7 +254,9 @@ def render(results: Path, page: Path) -> None:
             record = json.loads((results / f"{name}.json").read_text())
             where = f"Python {record['python']}, {record['cores']} cores"
             note = f"Commit {record['commit']}, seed {record['seed']}, {where}."
-            parts += [f"### {title}", show(record["results"]), note]
+            # What is to be said of a measurement until the next one, which writes the record anew.
+            remark = [record["remark"]] if "remark" in record else []
+            parts += [f"### {title}", *remark, show(record["results"]), note]
             if name == "mallows_trec3":
                 parts += _random_experts(results)
         if heading == FAMILIES["growth"] and there:

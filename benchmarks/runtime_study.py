@@ -248,9 +248,7 @@ def _render_expansions(r: dict[str, Any]) -> str:
         ]
     note = (
         "All use one thread. Ours: `predict` on the whole container, including the ranks of the items. Naive: pairwise "
-        "matrices query by query in NumPy, several experts in one call, then LAPACK's decompositions or sums. CRF sums "
-        "with NumPy below 65,536 rows, so that no request waits for a compiler, and with a compiled loop above; its "
-        "time falls where the copies reach that number."
+        "matrices query by query in NumPy, several experts in one call, then LAPACK's decompositions or sums."
     )
     return "\n\n".join([note, *parts])
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -70,7 +71,7 @@ def _list(session: Session, known: list[Study]) -> None:
 def _reproduce(
     session: Session, wanted: list[Study], setting: Setting, output: Path, jobs: int | None, fresh: bool
 ) -> None:
-    from concordant_papers.engine import compute
+    from concordant_papers.engine import compute, source
     from concordant_papers.pages import COUNTS, QUICK, counts_of, write_index, write_page
 
     skipped = {s.name: why for s in wanted if (why := _absent(s, setting))}
@@ -104,8 +105,10 @@ def _reproduce(
         else f"Methods with chance are means over {setting.seeds} seeds. A cell counts as not below where ours is at "
         "least the published value less the tolerance of its row, and as within on both sides where it is not above "
         "it by more than the tolerance either; it counts once for each table that shows it and each of our rows "
-        "that is compared with it. Settings are chosen on validation parts, except where a page says of a "
-        "row that they were seen: chosen with the published row or results on test parts in view."
+        "that is compared with it. A film counts once, not once for each of its three counts. Settings are chosen on "
+        "validation parts, except where a page says of a row that they were seen: chosen with the published row or "
+        "results on test parts in view. All rows of the rank-aggregation sets also use LETOR's conventions, which the "
+        f"published row of RRF settled. Made on {datetime.now(UTC).date()} by source {source()}."
     )
     write_index(output, summaries, skipped, about)
     session.results = {

@@ -117,13 +117,15 @@ ENDINGS: dict[str, Ending] = {
     "ltr-ties": Ending(
         "Two public sets replace the published one, whose licence forbids passing it on. The order of methods depends "
         "on the penalty, so that both protocols are shown, and a statement counts as holding where it holds by both.",
-        "The published protocol and penalties by cross-validation; one set of second-order features for all methods.",
+        "The published protocol and penalties by cross-validation; one set of second-order features for all methods. "
+        "The gradients of PairTies follow from its probabilities; those printed for a win have a misprint in the term "
+        "of the losing item.",
         "Whether the published order holds on the published data with penalties chosen for every method.",
     ),
     "ltr-time": Ending(
-        "Rank regression and the ranking SVM are not quadratic here: a sum and a sort compute them. The slope of "
-        "PairTies-RK is above 2 because its line search evaluates the objective about four times as often at the "
-        "largest size; one evaluation costs what that of PairTies-D costs.",
+        "Rank regression and the ranking SVM are not quadratic here: a sum and a sort compute them. A step is "
+        "one of the optimiser, whose line search may evaluate the objective several times, so that the time of a step "
+        "can grow faster than that of the objective.",
         "Queries of up to 128,000 items, one thread, the quickest of three.",
         "The papers' own times depend on their machine and are not compared.",
     ),

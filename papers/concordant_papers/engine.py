@@ -18,18 +18,19 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
 from multiprocessing import get_context, parent_process
 from multiprocessing.connection import wait as wait_for
 from pathlib import Path
 from threading import Thread
 from typing import Any, NamedTuple
 
-import concordant as cc
 from concordant.errors import ConcordantWarning
 from concordant.execution import cores, report_progress, report_status, threads
 from concordant_papers.pages import Page, write_file
 
-__all__ = ["Cell", "Outcome", "Setting", "Study", "compute"]
+__all__ = ["Cell", "Outcome", "Setting", "Study", "compute", "source"]
 
 
 @dataclass(frozen=True)
@@ -311,7 +312,7 @@ def _one_thread_each() -> Iterator[None]:
 def _file_name(study: str, cell: Cell) -> str:
     """Return a readable file name with a hash of everything that the value depends on."""
     known = {
-        "version": cc.__version__,
+        "source": source(),
         "study": study,
         "key": cell.key,
         "run": f"{cell.run.__module__}.{cell.run.__qualname__}",
@@ -320,6 +321,20 @@ def _file_name(study: str, cell: Cell) -> str:
     }
     digest = hashlib.blake2b(json.dumps(known, sort_keys=True).encode(), digest_size=6).hexdigest()
     return f"{re.sub(r'[^A-Za-z0-9.=-]+', '_', cell.key)[:80]}-{digest}.json"
+
+
+@cache
+def source() -> str:
+    """Return a hash of the code: every module of Concordant and of the studies, and the published tables.
+
+    A cell computed by other code is not found in the store.
+    """
+    digest = hashlib.blake2b(digest_size=6)
+    for folder in (Path(str(files(package))) for package in ("concordant", "concordant_papers")):
+        for path in sorted(p for p in folder.rglob("*") if p.suffix in (".py", ".csv")):
+            digest.update(f"{folder.name}/{path.relative_to(folder).as_posix()}".encode() + b"\0")
+            digest.update(path.read_bytes() + b"\0")
+    return digest.hexdigest()
 
 
 def _state(path: Path) -> list[Any]:

@@ -913,7 +913,7 @@ def _ends_table(model: str, runs: Sequence[Mapping[str, Any]], quick: bool, vari
         rows.append(Row(name, ours, theirs, 0.0 if theirs and usual else None, exact=True, why=why, seen=seen))
     note = (
         "Users who rated the film, and how often they rated another film lower (won) or higher (lost). A film is "
-        "within tolerance where it is the printed one."
+        "within tolerance where it is the printed one, and counts once."
     )
     if printed:
         note += _direction(first["films"], printed)
@@ -942,6 +942,7 @@ def _ends_table(model: str, runs: Sequence[Mapping[str, Any]], quick: bool, vari
         rows,
         digits=0,
         note=note,
+        whole=True,
     )
 
 
@@ -1034,8 +1035,6 @@ def _variances_shown(found: Mapping[str, Any]) -> tuple[list[Table], list[Claim]
                     {c: film[c] for c in ("users", "won", "lost")}
                     | {"place": film["place"], "γ": value, "larger γ": 100 * larger},
                     dict(zip(("users", "won", "lost"), NAMED[name], strict=True)),
-                    0.0,
-                    exact=True,
                 )
             )
             inside = middle.start < film["place"] <= middle.stop
@@ -1052,7 +1051,8 @@ def _variances_shown(found: Mapping[str, Any]) -> tuple[list[Table], list[Claim]
                 "The films that figure 4 names",
                 ["users", "won", "lost", "place", "γ", "larger γ"],
                 rows,
-                note="larger γ: percent of the films in the middle half of the ranking that have a larger one.",
+                note="larger γ: percent of the films in the middle half of the ranking that have a larger one. The "
+                "counts say which film is meant; they do not depend on the ranking, and are not compared.",
                 counts=["users", "won", "lost", "place"],
             )
         )

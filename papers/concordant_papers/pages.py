@@ -57,7 +57,7 @@ class Row(NamedTuple):
     why : str
         Why it could not be computed, or what explains a difference.
     seen : str
-        Which of its settings were chosen with the published row or test results in view; empty where none was.
+        Which settings of its own were chosen with the published row or test results in view; empty where none was.
     """
 
     name: str
@@ -120,6 +120,8 @@ class Table(NamedTuple):
         What is to be said below it.
     counts : collection of str
         Columns of whole numbers, which are shown without decimals.
+    whole : bool
+        Whether a row counts as one cell: its columns describe one thing, such as a film by its counts.
     """
 
     name: str
@@ -129,6 +131,12 @@ class Table(NamedTuple):
     digits: int = 2
     note: str = ""
     counts: Collection[str] = ()
+    whole: bool = False
+
+    def cells(self, row: Row) -> list[tuple[str, ...]]:
+        """Return the published cells of a row, each as its columns."""
+        columns = tuple(c for c in self.columns if c in row.theirs)
+        return [columns] if self.whole and columns else [(c,) for c in columns]
 
 
 class Claim(NamedTuple):
@@ -161,13 +169,26 @@ class Page(NamedTuple):
     notes: Sequence[str] = ()
 
 
+class Compared(NamedTuple):
+    """A comparison with a published cell: the table and the row it is in, and its columns."""
+
+    table: Table
+    row: Row
+    columns: tuple[str, ...]
+
+    @property
+    def close(self) -> bool:
+        """Whether ours is neither below nor above it by more than the tolerance."""
+        return all(map(self.row.close, self.columns))
+
+
 class Summary(NamedTuple):
     """Numbers of published cells of a study that were compared and that were reached.
 
     `within` counts the cells that are not below the published ones by more than the tolerance, `close` those that are
-    not above them either, and `unseen` those of the latter for which nothing was chosen in view of the published row.
-    `out` holds the rows with cells out of tolerance: the table, the row and the columns; `untrue` the claims that do
-    not hold.
+    not above them either, and `unseen` those of the latter whose row has no setting chosen in view of the published
+    one. `cells` holds those compared. `out` holds the rows with cells out of tolerance: the table, the row and the
+    columns; `untrue` the claims that do not hold.
     """
 
     name: str
@@ -181,6 +202,7 @@ class Summary(NamedTuple):
     holding: int
     seconds: float
     failed: Mapping[str, str]
+    cells: Sequence[Compared] = ()
     out: Sequence[tuple[Table, Row, Sequence[str]]] = ()
     untrue: Sequence[Claim] = ()
 
@@ -190,7 +212,7 @@ COUNTS = {
     "published cells compared": "compared",
     "not below": "within",
     "within on both sides": "close",
-    "of these nothing seen": "unseen",
+    "of these no own setting seen": "unseen",
     "not computable": "absent",
 }
 
@@ -244,21 +266,22 @@ def write_page(
     text = "\n\n".join(parts) + "\n"
     write_file(folder / f"{name}.md", text)
     write_file(folder / f"{name}.html", _as_html(title, text))
-    verdicts = [row.verdict(column) for t in page.tables for row in t.rows for column in t.columns]
-    close = [row for t in page.tables for row in t.rows for column in t.columns if row.close(column)]
-    absent = sum(c in row.theirs and c not in row.ours for t in page.tables for row in t.rows for c in t.columns)
+    printed = [Compared(t, row, cell) for t in page.tables for row in t.rows for cell in t.cells(row)]
+    compared = [c for c in printed if c.row.close(c.columns[0]) is not None]
+    close = [c for c in compared if c.close]
     return Summary(
         name,
         title,
-        sum(v is not None for v in verdicts),
-        sum(v is True for v in verdicts),
+        len(compared),
+        sum(all(map(c.row.verdict, c.columns)) for c in compared),
         len(close),
-        sum(not row.seen for row in close),
-        absent,
+        sum(not c.row.seen for c in close),
+        sum(any(column not in c.row.ours for column in c.columns) for c in printed),
         sum(c.holds is not None for c in stated),
         sum(c.holds is True for c in stated),
         seconds,
         failed,
+        compared,
         [(t, row, out) for t in page.tables for row in t.rows if (out := _out(row, t.columns))],
         [c for c in stated if c.holds is False],
     )
@@ -308,6 +331,12 @@ def write_index(folder: Path, summaries: Sequence[Summary], skipped: Mapping[str
         [line("all", summaries)] if summaries else []
     )
     parts = ["# The published results, ours beside theirs", about, "\n".join([*head, *lines])]
+    cells = [cell for s in summaries for cell in s.cells]
+    if cells:
+        parts.append(
+            f"The {len(cells)} comparisons are with {_different(cells)} different cells; those with no own setting "
+            f"seen are with {_different([c for c in cells if c.close and not c.row.seen])}."
+        )
     parts += _differences(summaries)
     if skipped:
         parts += ["## Not computable", "\n".join(f"- {name}: {why}" for name, why in skipped.items())]
@@ -316,6 +345,27 @@ def write_index(folder: Path, summaries: Sequence[Summary], skipped: Mapping[str
     write_file(folder / "index.md", text)
     write_file(folder / "index.html", _as_html("The published results", text))
     return text
+
+
+def _different(cells: Sequence[Compared]) -> int:
+    """Return the number of different published cells: printed rows that agree in every column they share are one."""
+    rows: list[dict[str, float]] = []
+    found = set[tuple[str, ...]]()
+    for table, row, columns in cells:
+        if table.whole:
+            found.add((table.name, row.name))
+            continue
+        alike = (
+            n
+            for n, r in enumerate(rows)
+            if (both := r.keys() & row.theirs) and all(r[c] == row.theirs[c] for c in both)
+        )
+        n = next(alike, len(rows))
+        if n == len(rows):
+            rows.append({})
+        rows[n].update(row.theirs)
+        found.add((str(n), *columns))
+    return len(found)
 
 
 def _differences(summaries: Sequence[Summary]) -> list[str]:

@@ -19,7 +19,8 @@ from concordant_papers import letor, trec3
 from concordant_papers.published import cells
 
 FOLDER = Path(__file__).resolve().parents[2] / "benchmarks"
-MODULES = ("crowd", "runtime_study", "models_mallows", "models_ulara", "models_mpm", "published", "studies", "render")
+MODULES = ("crowd", "runtime_study", "models_mallows", "models_ulara", "models_mpm", "models_supervised")
+MODULES += ("published", "studies", "render")
 
 
 @pytest.fixture(scope="module")
@@ -55,6 +56,11 @@ def test_crowd_rows_are_means_over_seeds_and_splits(bench: Any) -> None:
     details = r["rows"]["LR-unlabeled"]["details"][0]
     assert (details["known_workers"], details["topics_each"]) == (5, 15.0)
     page = bench.crowd.RENDER["crowd"](r)
+    least = {
+        (a, b): min(x - y for x, y in zip(r["rows"][a]["mean"].values(), r["rows"][b]["mean"].values(), strict=True))
+        for a, b in (pair.split(" > ") for pair in r["pairs"])
+    }
+    assert f"{sum(gap > 0 for gap in least.values())} of 6 published relations hold at every cut-off" in page
     assert "| LR-consensus |" in page
     assert f"{r['data']['gold']} gold labels" in page
 
@@ -186,6 +192,22 @@ def test_what_fails_in_a_study_stops_its_section(bench: Any, monkeypatch: pytest
     monkeypatch.setattr("concordant_papers.engine.cores", lambda: 1)
     with pytest.raises(SystemExit, match="crowd, data: ValueError: no"):
         bench.studies.values_of("crowd", 1, quick=True)
+
+
+def test_a_row_stands_beside_a_published_one_only_where_it_is_that_model(bench: Any) -> None:
+    ways = bench.models_supervised.ways()
+    plain = ways["CRF, plain SGD"]
+    # The papers' text sums over the drawn items and divides by the square of their number.
+    assert (plain.method.sums, plain.method.scaling) != ("slice", "paper")
+    assert plain.theirs is None
+    assert not any(name.endswith("as published") for name, way in ways.items() if way.method.name == "crf")
+    known = json.loads((FOLDER.parent / "docs" / "results" / "supervised_mq2008.json").read_text())["results"]
+    assert known["rows"].keys() == ways.keys()
+    assert {name for name, row in known["rows"].items() if row["published"]} == {
+        name for name, way in ways.items() if way.theirs is not None
+    }
+    page = bench.models_supervised.RENDER["supervised_mq2008"](known)
+    assert "CPS, supervised: the published row takes the largest rank for the best" in page
 
 
 def test_every_committed_figure_is_still_shown(bench: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

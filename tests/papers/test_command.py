@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
 import pytest
@@ -73,3 +75,27 @@ def test_an_output_that_cannot_be_written_is_an_error_in_words(tmp_path: Path) -
     assert "file" in error
     assert "Traceback" not in error
     assert (tmp_path / "file").read_text() == "not a folder"
+
+
+def test_pages_are_published_with_the_commit_of_the_code_that_made_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = Path(__file__).parents[2] / "scripts" / "published_pages.py"
+    spec = spec_from_file_location("published_pages", script)
+    assert spec is not None
+    assert spec.loader is not None
+    pages = module_from_spec(spec)
+    spec.loader.exec_module(pages)
+    monkeypatch.setattr(pages, "TARGET", tmp_path / "docs" / "reproduced")
+    monkeypatch.setattr(pages, "_git", lambda *words: "abc1234" if words[0] == "rev-parse" else "")
+    data, made = tmp_path / "data", tmp_path / "made"
+    data.mkdir()
+    run("letor-mpm", "--data", str(data), "-o", str(made))
+    pages.main(made)
+    shown = (pages.TARGET / "index.md").read_text()
+    assert re.search(r"Made on \d{4}-\d\d-\d\d by source [0-9a-f]{12}, commit abc1234\.", shown)
+    other = (made / "index.md").read_text().replace("by source ", "by source 0")
+    (made / "index.md").write_text(other)
+    with pytest.raises(SystemExit, match="run `make reproduce` again"):
+        pages.main(made)
+    assert (pages.TARGET / "index.md").read_text() == shown

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from concordant.errors import DataError
+from concordant_papers import engine
 from concordant_papers.engine import Cell, Setting, Study, compute
 from concordant_papers.pages import Page
 
@@ -97,6 +98,24 @@ def test_other_arguments_and_changed_files_are_computed_anew(tmp_path: Path) -> 
     assert compute([study(cells(2))], SETTING, tmp_path, jobs=1).resumed == 1
     (data / "a").write_text("22")
     assert compute([study(cells(2))], SETTING, tmp_path, jobs=1).resumed == 0
+
+
+def test_cells_of_other_code_are_computed_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = tmp_path / "code" / "model.py"
+    module.parent.mkdir()
+    monkeypatch.setattr(engine, "files", lambda _: module.parent)
+
+    def resumed(code: str) -> int:
+        module.write_text(code)
+        engine.source.cache_clear()
+        return compute([study(squares(tmp_path / "log", 1))], SETTING, tmp_path / "cells", jobs=1).resumed
+
+    assert [resumed(code) for code in ("rate = 1", "rate = 1", "rate = 2", "rate = 1")] == [0, 1, 0, 1]
+    module.rename(module.with_name("other.py"))
+    engine.source.cache_clear()
+    assert compute([study(squares(tmp_path / "log", 1))], SETTING, tmp_path / "cells", jobs=1).resumed == 0
+    monkeypatch.undo()
+    engine.source.cache_clear()
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"value": 1}', "\x00\x01"])

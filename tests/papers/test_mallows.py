@@ -197,9 +197,15 @@ def test_engines_are_ordered_by_what_they_are_worth(ran: Ran) -> None:
     rows = rows_of(page, "meta-search")
     size = rows["|θ|"].ours
     assert sorted(size, key=lambda e: -size[e]) == ["S1", "S3", "S4", "S2"]
+    assert not any(row.theirs for t in page.tables for row in t.rows)
+    full = mallows._page_search(Setting(None), ran[0].values["meta-search"])
+    assert "none is counted as compared" in full.tables[0].note
+    rows = rows_of(full, "meta-search")
     assert rows["MRPR"].theirs == {"S1": 0.86, "S2": 0.43, "S3": 0.82, "S4": 0.78}
     assert rows["|θ|"].theirs == {"S1": 0.065, "S2": 0.0, "S3": 0.066, "S4": 0.049}
-    assert rows_of(page, "meta-search-together")[mallows.MODEL].theirs == {"MRPR": 0.92}
+    together = rows_of(full, "meta-search-together")[mallows.MODEL]
+    assert together.theirs == {"MRPR": 0.92}
+    assert together.verdict("MRPR") is rows["MRPR"].verdict("S1") is None
     assert holds(page)["|θ| orders the engines by quality"]
     votes, labels = mallows.engines(20, 0)
     assert set(votes.list_lengths.tolist()) == {100}

@@ -276,3 +276,16 @@ def test_bradley_terry_has_the_printed_films_place_by_place(data_dir: Path) -> N
     equal = movielens.ends(folder=folder, model="MPM, equal variances", seed=0)["films"]
     for row in movielens._printed_rows("MPM", "top"):
         assert equal[row["list_position"]]["won"] == float(row["n_won"])
+
+
+def test_counts_that_say_which_film_is_meant_are_shown_and_not_compared() -> None:
+    counts = dict(zip(("users", "won", "lost"), movielens.NAMED["Ghost"], strict=True))
+    found = {
+        "gamma": [0.1, 0.4, 0.2, 0.5, 0.1],
+        "users": [50, 20, 170, 10, 40],
+        "named": {"Ghost": counts | {"place": 3, "title": "Ghost (1990)"}},
+    }
+    ((table,), _, _) = movielens._variances_shown(found)
+    (row,) = table.rows
+    assert row.theirs == counts
+    assert [row.close(c) for c in table.columns] == [None] * 6

@@ -81,6 +81,29 @@ def test_a_crowd_with_good_and_inverted_workers_is_learned(ran: Ran) -> None:
     assert {v["known_workers"] for v in known} <= {5, 6}
 
 
+def test_an_order_of_the_crowd_holds_where_it_holds_at_every_truncation() -> None:
+    low = {"N@1": 50.0, "N@2": 50.0}
+    high = {"N@1": 60.0, "N@2": 51.0}
+    mixed = {"N@1": 49.0, "N@2": 70.0}
+    splits = {"high": [high] * 2, "low": [low] * 2, "mixed": [mixed] * 2}
+    assert svd._crowd_claim("high", "low", splits, list(low)).holds is True
+    claim = svd._crowd_claim("mixed", "low", splits, list(low))
+    assert claim.holds is False
+    assert claim.detail.startswith("not at N@1; mean +9.5, ")
+    assert svd._crowd_claim("high", "gone", splits, list(low)).holds is None
+
+
+@pytest.mark.parametrize(
+    ("study", "table"),
+    [("svd-transforms", "transforms"), ("svd-rank", "svd-rank"), ("svd-combined", "combined")],
+)
+def test_rrf_stands_as_letor_prints_it_in_every_table(ran: Ran, study: str, table: str) -> None:
+    ours = rows_of(ran[1][study], f"synthetic-agg-{table}")["RRF"].ours
+    # Half the sum of two folds with four decimals, in percent.
+    halves = [value / 0.005 for value in ours.values()]
+    np.testing.assert_allclose(halves, np.round(halves), atol=1e-6)
+
+
 def test_splits_share_no_topic_and_leave_none_out() -> None:
     topics = set(crowd.read(crowd.SYNTHETIC).gold.instances.tolist())
     seen = []

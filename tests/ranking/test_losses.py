@@ -85,6 +85,21 @@ def test_golden_losses_of_five_items(golden: Callable[[str], Any], name: str, ke
     np.testing.assert_allclose(slope, np.array(case["expected"][by])[order], atol=content["abs_tol"], rtol=0)
 
 
+@pytest.mark.parametrize("name", TIES)
+def test_a_win_pushes_winner_and_loser_alike_unlike_the_printed_gradient(name: str) -> None:
+    score, extra, h = np.array([0.7, -0.4]), 0.3, 1e-5
+    _, slope, _ = run(name, score, one_list([1, 0]), extra)
+    moved = [run(name, score + step, one_list([1, 0]), extra)[0] for step in ([0.0, h], [0.0, -h])]
+    assert slope[1] == pytest.approx((moved[0] - moved[1]) / (2 * h), rel=1e-8)
+    # Only the difference of the scores counts, so that a misprint in the term of one item alone is seen.
+    assert slope.sum() == pytest.approx(0.0, abs=1e-15)
+    if name == "rao_kupper":
+        # The paper prints P_j, the chance that the losing item would win, in the place of P*_j.
+        theta, (phi_i, phi_j) = 1 + np.exp(extra), np.exp(score)
+        printed = theta * phi_j / (theta * phi_i + phi_j)
+        assert abs(slope[1] - printed) > 0.1
+
+
 @pytest.mark.parametrize("name", LOSSES)
 @given(data=st.data())
 def test_equals_all_pairs_and_stages_in_decimals(name: str, data: Any) -> None:
