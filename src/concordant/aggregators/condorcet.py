@@ -52,7 +52,7 @@ class BordaElimination(PairwiseRule):
         n = len(ahead)
         margin = _margins(ahead, slack)
         net = margin.sum(axis=1)
-        rounds = Rounds(n * slack, self.ties)
+        rounds = Rounds(n, n * slack, self.ties)
         left, out = np.arange(n), list[Ints]()
         while len(left):
             rounds.add(net)
