@@ -77,6 +77,8 @@ def test_counts_in_rounds_are_refused_where_they_take_minutes() -> None:
         said = rf"{name} would take about \d+ (seconds|minutes) for rounds of ballots .* \(120,000 items in 2 lists\)"
         with pytest.raises(DataError, match=f"(?i){said}"):
             cc.aggregate(votes, name)
+    with pytest.raises(DataError, match=r"Schulze would take about \d+ .* for paths of majorities"):
+        cc.aggregate(lists(6000, 3), "schulze")
     # Nobody is first in these but two items: the others leave together.
     for name in ("plurality", "approval", "bucklin", "irv", "stv"):
         assert cc.aggregate(strict, name).n_slots == n

@@ -20,11 +20,11 @@ def test_langchain(wrong: Any) -> None:
 
     from concordant.integrations.langchain import FusionRetriever
 
-    good = RunnableLambda(lambda _: [Document("one", id="1")])
+    good: Any = RunnableLambda(lambda _: [Document("one", id="1")])
     with pytest.raises(DataError, match="'bad'"):
         FusionRetriever({"good": good, "bad": RunnableLambda(lambda _: wrong)}).invoke("q")
     broken = Document("one", id="1")
-    broken.metadata = None  # type: ignore[assignment]
+    broken.metadata = None
     for settings in ({}, {"key": "source"}, {"score": "own"}):
         with pytest.raises(DataError, match="'metadata' of the result in row 0 of 'bad' is None, not a dictionary"):
             FusionRetriever({"bad": RunnableLambda(lambda _: [broken])}, **settings).invoke("q")  # type: ignore[arg-type]
@@ -70,5 +70,6 @@ def test_pyterrier(wrong: Any) -> None:
         def transform(self, inp: pd.DataFrame) -> Any:
             return wrong
 
+    bad: Any = Bad
     with pytest.raises(ConcordantError, match="'bad'"):
-        FusionTransformer({"bad": Bad()}).transform(pd.DataFrame({"qid": ["1"], "query": ["q"]}))
+        FusionTransformer({"bad": bad()}).transform(pd.DataFrame({"qid": ["1"], "query": ["q"]}))

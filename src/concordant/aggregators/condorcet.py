@@ -17,6 +17,7 @@ from concordant.aggregators._elimination import BREAK, Rounds, number_below, wit
 from concordant.aggregators.majority import MISSING, PAIRED, PairwiseVotes, check_tables
 from concordant.arrays import Bools, Floats, Ints
 from concordant.base.contract import Aggregator, Tags, Votes
+from concordant.base.limits import check_limits
 from concordant.base.params import Constraint, boolean, one_of
 from concordant.base.registry import register_method
 from concordant.kernels.majority_paths import levels, locked_majorities, widest_paths
@@ -331,6 +332,12 @@ class Schulze(PathRule):
     def __init__(self, *, strength: str = "winning-votes", missing: str = "auto") -> None:
         self.strength = strength
         self.missing = missing
+
+    def _scores(self, preferences: Votes) -> Floats:
+        cubes = preferences.slots.sizes.astype(np.float64) ** 3
+        # As measured, where the table is larger than the cache of the processor.
+        check_limits("Schulze", preferences, "paths of majorities", seconds=4e-10 * cubes)
+        return super()._scores(preferences)
 
     def _precedes(self, level: Ints) -> Bools:
         path = widest_paths(level)
