@@ -148,8 +148,8 @@ def show(r: dict[str, Any]) -> str:
     note = (
         f"The source of {r['day']} (commit {r['commit']}) is the last before input was hardened: checks of damaged "
         "files, hostile models and extreme votes came after it. Both sources ran in turns in one environment. The "
-        f"times are those of the best run, and their ratio, new over old, may be {r['limit']:g} at most; the ratio of the "
-        "medians beside it shows how noisy the machine was."
+        f"times are those of the best run, and their ratio, new over old, may be {r['limit']:g} at most; the ratio of "
+        "the medians beside it shows how noisy the machine was."
     )
     return table(["", "before", "now", "ratio", "ratio of medians"], rows) + "\n\n" + note
 
