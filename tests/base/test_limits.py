@@ -69,7 +69,7 @@ def test_work_of_minutes_is_refused_unless_asked_for(monkeypatch: pytest.MonkeyP
     assert cc.aggregate(small, "cps").n_slots == 40
 
 
-def test_counts_in_rounds_are_refused_where_they_take_minutes() -> None:
+def test_voting_rules_are_refused_where_they_take_minutes(monkeypatch: pytest.MonkeyPatch) -> None:
     n = 120_000
     strict, items = lists(n, 2), np.tile(np.arange(n), 2)
     tied = cc.Preferences(["q"] * 2 * n, np.repeat([0, 1], n), items, np.r_[np.ones(n), np.arange(1.0, n + 1)])
@@ -77,6 +77,10 @@ def test_counts_in_rounds_are_refused_where_they_take_minutes() -> None:
         said = rf"{name} would take about \d+ (seconds|minutes) for rounds of ballots .* \(120,000 items in 2 lists\)"
         with pytest.raises(DataError, match=f"(?i){said}"):
             cc.aggregate(votes, name)
+    monkeypatch.setattr(limits, "free_memory", lambda: 10**13)
+    for name in ("minimax", "ranked-pairs", "svp"):
+        with pytest.raises(DataError, match=r"would take about \d+ (seconds|minutes) for (tables of )?all pairs"):
+            cc.aggregate(strict, name)
     with pytest.raises(DataError, match=r"Schulze would take about \d+ .* for paths of majorities"):
         cc.aggregate(lists(6000, 3), "schulze")
     # Nobody is first in these but two items: the others leave together.

@@ -32,9 +32,14 @@ class PairwiseRule(Aggregator):
     """Base class of rules on the table of the votes for each item against each other."""
 
     missing: str
+    # Nanoseconds for each cell of a table of all pairs, as measured.
+    _per_pair: ClassVar[float] = 20.0
 
     def _scores(self, preferences: Votes) -> Floats:
-        check_tables(preferences, type(self).__name__)
+        owner = type(self).__name__
+        check_tables(preferences, owner)
+        seconds = 1e-9 * self._per_pair * np.square(preferences.slots.sizes, dtype=np.float64)
+        check_limits(owner, preferences, "tables of all pairs", seconds=seconds)
         votes = PairwiseVotes.of(preferences, self.missing)
         parts = votes.each(lambda n: self._rank(votes.counts(n), votes.tie_margin(n)))
         return np.concatenate([np.zeros(0), *parts])
@@ -234,6 +239,7 @@ class Minimax(PairwiseRule):
     name = "minimax"
     tags = Tags(accepts=PAIRED, counts=True, cost="O(K M²)")
     _relative_weights = True
+    _per_pair = 200.0
     constraints: ClassVar[Mapping[str, Constraint]] = {
         "opposition": one_of("margins", "winning-votes", "pairwise"),
         "ties": BREAK,
@@ -390,6 +396,7 @@ class RankedPairs(PathRule):
     name = "ranked-pairs"
     tags = Tags(accepts=PAIRED, counts=True, cost="O(K M² + M³)")
     _relative_weights = True
+    _per_pair = 50.0
     constraints: ClassVar[Mapping[str, Constraint]] = {"strength": STRENGTH, "missing": MISSING}
 
     def __init__(self, *, strength: str = "margins", missing: str = "auto") -> None:
