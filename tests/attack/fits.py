@@ -153,7 +153,7 @@ WEIGHTS: dict[str, Callable[[random.Random], float]] = {
 }
 SHAPES = (
     "nothing", "no rows", "one item", "one expert", "two items", "copies", "apart", "unanimous", "opposed", "circle",
-    "giant", "long", "crowd", "ragged", "ragged", "ragged", "several", "several",
+    "giant", "crowd", "ragged", "ragged", "ragged", "several", "several",
 )  # fmt: skip
 
 
@@ -195,6 +195,8 @@ def votes(number: int, kinds: Sequence[str], largest: int = 1500) -> tuple[str, 
     """Return what was drawn, and the votes of a number; a giant list has the largest number of items."""
     chance = random.Random(f"{SEED}/votes/{number}")
     shape, kind = chance.choice(SHAPES), chance.choice(list(kinds))
+    # Beside the shapes that are drawn, so that what a number draws stays as it was when it found something.
+    shape = "long" if number % 17 == 5 else shape
     hostile = chance.random() < 0.2
     names = list(HOSTILE_IDS)
     chance.shuffle(names)
