@@ -203,6 +203,7 @@ FAMILIES = {
     "models_missing": "Items that lists leave out",
     "growth": "Scale",
     "attack": "Hostile input",
+    "versus": "Time beside an earlier source",
 }
 
 

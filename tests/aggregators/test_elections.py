@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import factorial, prod
 from pathlib import Path
+from time import process_time
 from typing import Any
 
 import numpy as np
@@ -121,6 +122,40 @@ def test_large_tied_groups_and_many_items_are_counted() -> None:
         score = method.fit_predict(votes).score
         assert np.isfinite(score).all()
         assert len(np.unique(score)) > 30
+
+
+def long_lists(n: int, shape: str) -> cc.Preferences:
+    """Return two lists of n items: opposed but for three items, drawn, or one that ties all and weighs more."""
+    up = np.arange(1.0, n + 1)
+    rank = {"opposed": up[::-1].copy(), "drawn": np.random.default_rng(1).permutation(up), "tied": np.ones(n)}[shape]
+    if shape == "opposed":
+        rank[[0, n // 2, n - 1]] = rank[[n // 2, n - 1, 0]]
+    names = np.tile(np.arange(n), 2).astype(str)
+    weight = {"x": 1.0, "y": 2.0 if shape == "tied" else 1.0}
+    return cc.Preferences(["q"] * 2 * n, np.repeat(["x", "y"], n), names, np.r_[up, rank], weight=weight)
+
+
+@pytest.mark.parametrize("shape", ["opposed", "drawn", "tied"])
+@pytest.mark.parametrize("method", [cc.IRV(), cc.Coombs(), cc.STV(seats=2), cc.Bucklin()], ids=repr)
+def test_long_lists_are_counted_in_seconds(method: cc.Aggregator, shape: str) -> None:
+    started = process_time()
+    score = method.fit_predict(long_lists(2000 if not isinstance(method, cc.Bucklin) else 30_000, shape)).score
+    # Steps whose number grows with the cube of the items take 8 seconds or more for some of these.
+    assert process_time() - started < 4
+    assert score.min() >= 0
+
+
+def test_two_lists_of_any_length_are_counted_as_the_definition_says() -> None:
+    for shape in ("opposed", "drawn", "tied"):
+        votes = long_lists(40, shape)
+        ballots, items = ballots_of(votes)
+        if shape == "tied":
+            # All orders of 40 tied items are too many for the oracle.
+            assert cc.IRV().fit_predict(votes).ranking() == [str(n) for n in range(40)]
+            assert cc.Coombs().fit_predict(votes).ranking() == [str(n) for n in range(40)]
+            continue
+        for method, rule in (RULES[3], RULES[4], RULES[5], RULES[6], RULES[7], RULES[10]):
+            assert_groups(method.fit_predict(votes), {"q": rule(ballots, items)})
 
 
 def test_a_profile_without_votes_is_a_tie() -> None:

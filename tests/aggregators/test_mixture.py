@@ -417,7 +417,12 @@ def test_other_refusals_are_named(tmp_path: Path) -> None:
         {"responsibilities_": np.full((12, 2), 0.7)},
         {"responsibilities_": np.full((5, 2), 0.5)},
         {"models_": [cc.RRF(), cc.RRF()]},
+        {"models_": [cc.MPM(), cc.MPM()]},
+        {"components": 1},
         {"selection_": None},
+        {"selection_": {"1": "x", "a": None}},
+        {"selection_": {"components": [1.0, 2.0], "held_out": [-3.0]}, "components": "auto"},
+        {"selection_": {"components": [1.0, 3.0], "held_out": [-3.0, -2.0]}, "components": "auto"},
     ],
 )
 def test_saved_parts_that_do_not_fit_are_refused(change: dict[str, Any], tmp_path: Path) -> None:

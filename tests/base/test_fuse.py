@@ -474,6 +474,19 @@ def test_the_page_of_a_notebook_is_escaped() -> None:
     assert "12 more" in page
 
 
+def test_an_id_with_half_of_a_character_comes_back_as_it_is() -> None:
+    """Ids are the caller's own objects. A container, whose ids are text, refuses it."""
+    halves = ["\ud800", "\udc00", "\ud800"]
+    hits = cc.fuse({"x": halves[:2], "y": halves[2:]})
+    assert hits.ids == ["\ud800", "\udc00"]
+    assert [hit["id"] for hit in json.loads(json.dumps(hits.to_dicts()))] == hits.ids
+    assert sum(hits.explain().parts("\ud800").values()) == pytest.approx(hits.scores[0])
+    for text in (hits._repr_html_(), repr(hits), str(hits.explain())):
+        assert text.encode("utf-8").count(b"\\ud800") == 1
+    with pytest.raises(DataError, match="half of a character"):
+        cc.from_lists({"x": halves[:2]})
+
+
 def test_combmnz_is_explained_by_the_score_of_each_list_times_the_number_of_lists() -> None:
     lists = {"x": {"a": 3.0, "b": 1.0}, "y": {"b": 8.0, "c": 4.0, "d": 0.0}}
     hits = cc.fuse(lists, "comb-mnz", weights={"y": 2.0})

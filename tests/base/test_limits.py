@@ -69,6 +69,25 @@ def test_work_of_minutes_is_refused_unless_asked_for(monkeypatch: pytest.MonkeyP
     assert cc.aggregate(small, "cps").n_slots == 40
 
 
+def test_voting_rules_are_refused_where_they_take_minutes(monkeypatch: pytest.MonkeyPatch) -> None:
+    n = 120_000
+    strict, items = lists(n, 2), np.tile(np.arange(n), 2)
+    tied = cc.Preferences(["q"] * 2 * n, np.repeat([0, 1], n), items, np.r_[np.ones(n), np.arange(1.0, n + 1)])
+    for votes, name in ((strict, "coombs"), (tied, "irv"), (tied, "stv")):
+        said = rf"{name} would take about \d+ (seconds|minutes) for rounds of ballots .* \(120,000 items in 2 lists\)"
+        with pytest.raises(DataError, match=f"(?i){said}"):
+            cc.aggregate(votes, name)
+    monkeypatch.setattr(limits, "free_memory", lambda: 10**13)
+    for name in ("minimax", "ranked-pairs", "svp"):
+        with pytest.raises(DataError, match=r"would take about \d+ (seconds|minutes) for (tables of )?all pairs"):
+            cc.aggregate(strict, name)
+    with pytest.raises(DataError, match=r"Schulze would take about \d+ .* for paths of majorities"):
+        cc.aggregate(lists(6000, 3), "schulze")
+    # Nobody is first in these but two items: the others leave together.
+    for name in ("plurality", "approval", "bucklin", "irv", "stv"):
+        assert cc.aggregate(strict, name).n_slots == n
+
+
 @pytest.mark.parametrize("value", ["ten", "-1", "nan"])
 def test_a_limit_that_is_no_number_of_seconds_is_refused(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
     monkeypatch.setenv(limits.MAX_SECONDS, value)

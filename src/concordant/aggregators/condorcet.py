@@ -17,6 +17,7 @@ from concordant.aggregators._elimination import BREAK, Rounds, number_below, wit
 from concordant.aggregators.majority import MISSING, PAIRED, PairwiseVotes, check_tables
 from concordant.arrays import Bools, Floats, Ints
 from concordant.base.contract import Aggregator, Tags, Votes
+from concordant.base.limits import check_limits
 from concordant.base.params import Constraint, boolean, one_of
 from concordant.base.registry import register_method
 from concordant.kernels.majority_paths import levels, locked_majorities, widest_paths
@@ -31,9 +32,14 @@ class PairwiseRule(Aggregator):
     """Base class of rules on the table of the votes for each item against each other."""
 
     missing: str
+    # Nanoseconds for each cell of a table of all pairs, as measured.
+    _per_pair: ClassVar[float] = 20.0
 
     def _scores(self, preferences: Votes) -> Floats:
-        check_tables(preferences, type(self).__name__)
+        owner = type(self).__name__
+        check_tables(preferences, owner)
+        seconds = 1e-9 * self._per_pair * np.square(preferences.slots.sizes, dtype=np.float64)
+        check_limits(owner, preferences, "tables of all pairs", seconds=seconds)
         votes = PairwiseVotes.of(preferences, self.missing)
         parts = votes.each(lambda n: self._rank(votes.counts(n), votes.tie_margin(n)))
         return np.concatenate([np.zeros(0), *parts])
@@ -52,7 +58,7 @@ class BordaElimination(PairwiseRule):
         n = len(ahead)
         margin = _margins(ahead, slack)
         net = margin.sum(axis=1)
-        rounds = Rounds(n * slack, self.ties)
+        rounds = Rounds(n, n * slack, self.ties)
         left, out = np.arange(n), list[Ints]()
         while len(left):
             rounds.add(net)
@@ -233,6 +239,7 @@ class Minimax(PairwiseRule):
     name = "minimax"
     tags = Tags(accepts=PAIRED, counts=True, cost="O(K M²)")
     _relative_weights = True
+    _per_pair = 200.0
     constraints: ClassVar[Mapping[str, Constraint]] = {
         "opposition": one_of("margins", "winning-votes", "pairwise"),
         "ties": BREAK,
@@ -332,6 +339,12 @@ class Schulze(PathRule):
         self.strength = strength
         self.missing = missing
 
+    def _scores(self, preferences: Votes) -> Floats:
+        cubes = preferences.slots.sizes.astype(np.float64) ** 3
+        # As measured, where the table is larger than the cache of the processor.
+        check_limits("Schulze", preferences, "paths of majorities", seconds=4e-10 * cubes)
+        return super()._scores(preferences)
+
     def _precedes(self, level: Ints) -> Bools:
         path = widest_paths(level)
         out: Bools = path > path.T
@@ -383,6 +396,7 @@ class RankedPairs(PathRule):
     name = "ranked-pairs"
     tags = Tags(accepts=PAIRED, counts=True, cost="O(K M² + M³)")
     _relative_weights = True
+    _per_pair = 50.0
     constraints: ClassVar[Mapping[str, Constraint]] = {"strength": STRENGTH, "missing": MISSING}
 
     def __init__(self, *, strength: str = "margins", missing: str = "auto") -> None:

@@ -36,6 +36,8 @@ _TALLY = 1e-10
 # second are equal.
 _SURPLUS, _MEEK_TALLY = 1e-12, 1e-9
 _MEEK_STEPS = 5000
+# Nanoseconds of a count in rounds for each item of a ballot, as measured.
+_PER_CELL = 100.0
 
 
 def top_shares(preferences: Preferences, k: int) -> Floats:
@@ -52,7 +54,7 @@ def top_shares(preferences: Preferences, k: int) -> Floats:
     return _shares(preferences.positions("min"), preferences.positions("max"), k)
 
 
-def _shares(first: Floats, last: Floats, k: int) -> Floats:
+def _shares(first: Floats, last: Floats, k: int | Ints) -> Floats:
     """Return the share in the first k places of rows that are tied from the place `first` to `last`."""
     share: Floats = np.clip((k - first + 1) / (last - first + 1), 0.0, 1.0)
     return share
@@ -178,8 +180,8 @@ class Bucklin(Aggregator):
 
     Notes
     -----
-    Cost O(R D) for R rows in lists of up to D items. The winner has the highest median place; one item that a majority
-    puts first wins, a Condorcet winner may lose.
+    Cost O(R log D) for R rows in lists of up to D items. The winner has the highest median place; one item that a
+    majority puts first wins, a Condorcet winner may lose.
 
     References
     ----------
@@ -194,36 +196,29 @@ class Bucklin(Aggregator):
     """
 
     name = "bucklin"
-    tags = Tags(accepts=LISTS, cost="O(R D) for lists of D items")
+    tags = Tags(accepts=LISTS, cost="O(R log D) for lists of D items")
     _relative_weights = True
 
     def _scores(self, preferences: Preferences) -> Floats:
         p = preferences
         instance, sizes = p.slots.instance, p.slots.sizes.astype(np.float64)
-        check_limits("Bucklin", p, "places", seconds=5e-9 * self._work(p))
         total = sum_by_instance(p, np.ones(p.n_lists), p.list_weight)[instance]
         need = 0.5 * total * (1.0 + _TALLY)
         first, last = p.positions("min"), p.positions("max")
-        votes, reached = np.zeros(p.n_slots), np.zeros(p.n_slots)
-        depth = np.zeros(p.n_slots)
-        for k in range(1, int(last.max(initial=0.0)) + 1):
-            votes = sum_by_slot(p, _shares(first, last, k), p.list_weight)
-            new = (depth == 0) & (votes > need)
-            depth[new], reached[new] = k, votes[new]
-            if depth.all():
-                break
-        never = depth == 0
-        depth[never], reached[never] = sizes[instance][never], votes[never]
-        return sizes[instance] - depth + reached / np.where(total > 0, total, 1.0)
 
-    @staticmethod
-    def _work(p: Preferences) -> Floats:
-        """Return the rows of every instance times the length of its longest list."""
-        rows = np.diff(p.list_offsets[p.list_starts]).astype(np.float64)
-        longest = np.zeros(len(p))
-        np.maximum.at(longest, p.list_instance, p.list_lengths.astype(np.float64))
-        out: Floats = rows * longest
-        return out
+        def votes(depth: Ints) -> Floats:
+            return sum_by_slot(p, _shares(first, last, depth[p.slot]), p.list_weight)
+
+        # Votes only grow with the depth, so the smallest one with a majority is between the two.
+        below = np.zeros(p.n_slots, dtype=np.int64)
+        depth = np.full(p.n_slots, int(last.max(initial=0.0)))
+        for _ in range(int(depth.max(initial=0)).bit_length()):
+            middle = (below + depth + 1) // 2
+            held = votes(middle) > need
+            depth, below = np.where(held, middle, depth), np.where(held, below, middle)
+        reached = votes(depth)
+        k = np.where(reached > need, depth, sizes[instance])
+        return sizes[instance] - k + reached / np.where(total > 0, total, 1.0)
 
 
 class BallotTable(NamedTuple):
@@ -249,47 +244,88 @@ class BallotTable(NamedTuple):
     missing: int
     borda: Ints
 
-    def top(self, items: Ints) -> tuple[NDArray[np.bool_], Floats]:
-        """Return which of the items are first on each ballot, and how many are; 1 on exhausted ballots."""
-        place = self.place[items]
-        first = place.min(axis=0)
-        held = (place == first) & (first < self.missing)
-        return held, np.maximum(np.add.reduce(held, axis=0, dtype=np.float64), 1.0)
 
-    def first_votes(self, items: Ints) -> Floats:
-        """Return the first-place votes of every item among those given; 0 for all others."""
-        held, number = self.top(items)
-        out = np.zeros(len(self.place))
-        out[items] = held @ (self.weight / number)
-        return out
+class VoteCount:
+    """The votes for the first and against the last of the items left on every ballot.
 
-    def last_votes(self, items: Ints, below: bool) -> Floats:
-        """Return the last-place votes of every item; ballots that do not separate the items have none."""
-        place = self.place[items]
-        first = place.min(axis=0)
-        listed = place < self.missing
-        last = (place if below else np.where(listed, place, 0)).max(axis=0)
-        held = (place == last) & (last > first)
-        number = np.maximum(np.add.reduce(held, axis=0, dtype=np.float64), 1.0)
-        out = np.zeros(len(self.place))
-        out[items] = held @ (self.weight / number)
-        return out
+    When items leave, only the ballots whose first or last items they are among are counted again.
+
+    Parameters
+    ----------
+    ballots : BallotTable
+        The ballots.
+    below : bool, optional
+        Whether items that a ballot leaves out are its last ones. None counts no votes against items.
+
+    Attributes
+    ----------
+    first, last : float64[M]
+        The votes for and against each item. A ballot that does not separate the items left has no vote against any.
+    items : int64[items left]
+        The items left.
+    """
+
+    def __init__(self, ballots: BallotTable, below: bool | None = None) -> None:
+        n, n_ballots = ballots.place.shape
+        self._weight, self._missing, self._below = ballots.weight, ballots.missing, below
+        self._place = np.ascontiguousarray(ballots.place.T)
+        self.first, self.last = np.zeros(n), np.zeros(n)
+        self.items = np.arange(n)
+        # The places of the first and last items left; -1 on ballots without a vote.
+        self._first_place = np.full(n_ballots, -1, dtype=np.int64)
+        self._last_place = np.full(n_ballots, -1, dtype=np.int64)
+        self._count(np.arange(n_ballots))
+
+    def remove(self, gone: Ints) -> None:
+        """Take items out of the count."""
+        place = self._place[:, gone].T
+        loses = (place == self._first_place) | (place == self._last_place)
+        which = np.flatnonzero(loses.any(axis=0))
+        self._add(which, self._places(which), -1.0)
+        self.items = without(self.items, gone)
+        self._count(which)
+
+    def _count(self, which: Ints) -> None:
+        """Find the first and last items of some ballots, and add their votes."""
+        if not len(self.items) or not len(which):
+            return
+        place = self._places(which)
+        first = place.min(axis=1).astype(np.int64)
+        self._first_place[which] = np.where(first < self._missing, first, -1)
+        if self._below is not None:
+            last = (place if self._below else np.where(place < self._missing, place, 0)).max(axis=1).astype(np.int64)
+            self._last_place[which] = np.where(last > first, last, -1)
+        self._add(which, place, 1.0)
+
+    def _places(self, which: Ints) -> NDArray[Any]:
+        """Return the places of the items left on some ballots."""
+        return self._place.take(which, axis=0).take(self.items, axis=1)
+
+    def _add(self, which: Ints, place: NDArray[Any], sign: float) -> None:
+        """Add the votes of some ballots, or take them away."""
+        counted = [(self.first, self._first_place)] + ([] if self._below is None else [(self.last, self._last_place)])
+        for votes, at in counted:
+            ballot, item = np.divmod(np.flatnonzero(place == at[which, None]), max(len(self.items), 1))
+            share = sign * self._weight[which] / np.maximum(np.bincount(ballot, minlength=len(which)), 1)
+            np.add.at(votes, self.items[item], share[ballot])
 
 
 class BallotCount(Aggregator):
     """Base class of rules that count ballots in rounds, instance by instance."""
 
     ties: str
-    # The share of a nanosecond for each ballot and pair of items.
-    _nanoseconds: ClassVar[float] = 1.0
+    # Nanoseconds for each pair of items tied on a ballot, and for each pair of items, as measured.
+    _per_tied_pair: ClassVar[float] = 8.0
+    _per_pair: ClassVar[float] = 0.0
 
     def _scores(self, preferences: Preferences) -> Floats:
         p = preferences
         owner = type(self).__name__
-        cells = p.slots.sizes * np.diff(p.list_starts).astype(np.float64)
-        check_limits(
-            owner, p, "rounds of ballots", n_bytes=8.0 * cells, seconds=1e-9 * self._nanoseconds * cells * p.slots.sizes
-        )
+        sizes = p.slots.sizes.astype(np.float64)
+        cells = sizes * np.diff(p.list_starts)
+        tied = np.bincount(p.slots.instance[p.slot], p.positions("max") - p.positions("min"), len(p))
+        nanoseconds = _PER_CELL * cells + self._per_tied_pair * tied + self._per_pair * sizes**2
+        check_limits(owner, p, "rounds of ballots", n_bytes=8.0 * cells, seconds=1e-9 * nanoseconds)
         place = p.positions("dense").astype(np.int32)
         borda = dense_ranks(Borda()._scores(p), p.slots.offsets)
         edges = p.slots.offsets.tolist()
@@ -327,6 +363,11 @@ def _ballots(p: Preferences, instance: int, place: NDArray[np.int32], borda: Int
     return BallotTable(table, weight, float(weight.sum()), missing, borda)
 
 
+def without_votes(votes: Floats, items: Ints, rounds: Rounds) -> Ints:
+    """Return the items without a vote: they never had one, so one elimination after the other moves nothing."""
+    return items[votes[items] <= rounds.tolerance]
+
+
 @register_method
 class IRV(BallotCount):
     """Instant runoff: the item with the fewest first places is eliminated, again and again.
@@ -345,8 +386,9 @@ class IRV(BallotCount):
 
     Notes
     -----
-    Cost O(K M²) for K ballots of M items at most; items without votes are eliminated together in one step. Also called
-    alternative vote, ranked-choice voting, or Hare's rule. More first places can make an item lose.
+    Cost O(K M²) for K ballots of M items at most: items without votes are eliminated together in one step, and a round
+    counts only the ballots that change. Also called alternative vote, ranked-choice voting, or Hare's rule. More first
+    places can make an item lose.
 
     References
     ----------
@@ -372,28 +414,20 @@ class IRV(BallotCount):
     name = "irv"
     tags = Tags(accepts=LISTS, cost="O(K M²)")
     _relative_weights = True
-    _nanoseconds = 0.0
     constraints: ClassVar[Mapping[str, Constraint]] = {"ties": BREAK}
 
     def __init__(self, *, ties: str = "break") -> None:
         self.ties = ties
 
     def _count(self, ballots: BallotTable, below: bool, instance: str) -> Floats:
-        rounds = Rounds(_TALLY * ballots.total, self.ties, ballots.borda)
-        items = np.arange(len(ballots.place))
+        rounds = Rounds(len(ballots.place), _TALLY * ballots.total, self.ties, ballots.borda)
+        count = VoteCount(ballots)
         out: list[Ints] = []
-        while len(items):
-            votes = ballots.first_votes(items)
-            rounds.add(votes)
-            none = items[votes[items] <= rounds.tolerance]
-            if len(none) and self.ties == "break":
-                # They never had a vote, and their elimination moves none: only their Borda counts differ.
-                level = ballots.borda[none]
-                gone = [none[level == b] for b in np.unique(level)]
-            else:
-                gone = [rounds.worst(items)]
+        while len(count.items):
+            rounds.add(count.first, count.items)
+            gone = rounds.ascending(without_votes(count.first, count.items, rounds)) or [rounds.worst(count.items)]
             out += gone
-            items = without(items, np.concatenate(gone))
+            count.remove(np.concatenate(gone))
         return number_below(out, len(ballots.place))
 
 
@@ -422,7 +456,7 @@ class Coombs(BallotCount):
 
     Notes
     -----
-    Cost O(K M²) for K ballots of M items.
+    Cost O(K M²) for K ballots of M items at most: a round counts only the ballots that change.
 
     References
     ----------
@@ -443,7 +477,7 @@ class Coombs(BallotCount):
     name = "coombs"
     tags = Tags(accepts=LISTS, cost="O(K M²)")
     _relative_weights = True
-    _nanoseconds = 1.0
+    _per_pair = 5.0
     constraints: ClassVar[Mapping[str, Constraint]] = {"majority": boolean(), "ties": BREAK, "missing": MISSING}
 
     def __init__(self, *, majority: bool = True, ties: str = "break", missing: str = "auto") -> None:
@@ -455,22 +489,22 @@ class Coombs(BallotCount):
         return preferences.below(self.missing)
 
     def _count(self, ballots: BallotTable, below: bool, instance: str) -> Floats:
-        rounds = Rounds(_TALLY * ballots.total, self.ties, ballots.borda)
-        items = np.arange(len(ballots.place))
+        rounds = Rounds(len(ballots.place), _TALLY * ballots.total, self.ties, ballots.borda)
+        count = VoteCount(ballots, below)
         out: list[Ints] = []
         elected: list[Ints] = []
-        while len(items):
+        while len(count.items):
             if self.majority:
-                votes = ballots.first_votes(items)
-                chosen = items[votes[items] > 0.5 * votes.sum() + rounds.tolerance]
+                votes = count.first[count.items]
+                chosen = count.items[votes > 0.5 * votes.sum() + rounds.tolerance]
                 if len(chosen):
                     elected.append(chosen)
-                    items = without(items, chosen)
+                    count.remove(chosen)
                     continue
-            rounds.add(-ballots.last_votes(items, below))
-            gone = rounds.worst(items)
+            rounds.add(-count.last, count.items)
+            gone = rounds.worst(count.items)
             out.append(gone)
-            items = without(items, gone)
+            count.remove(gone)
         return number_below(out + elected[::-1], len(ballots.place))
 
 
@@ -555,7 +589,7 @@ class STV(BallotCount):
 
     name = "stv"
     tags = Tags(accepts=LISTS, cost="O(K M²)")
-    _nanoseconds = 2.0
+    _per_tied_pair = 12.0
     constraints: ClassVar[Mapping[str, Constraint]] = {
         "seats": integer(least=1),
         "quota": one_of("droop", "hare"),
@@ -596,7 +630,8 @@ class _SeatCount:
         self.ballots = ballots
         self.seats = seats
         self.kind = quota
-        self.rounds = Rounds(tolerance * ballots.total, ties, ballots.borda)
+        self.rounds = Rounds(len(ballots.place), tolerance * ballots.total, ties, ballots.borda)
+        self.votes = np.zeros(len(ballots.place))
         self.left = np.arange(len(ballots.place))
         self.elected: list[Ints] = []
         self.eliminated: list[Ints] = []
@@ -621,14 +656,19 @@ class _SeatCount:
             elif len(self.left) <= self.open_seats:
                 self.elect(self.left)
             elif not self.transfer_surplus():
-                gone = self.rounds.worst(self.left)
-                if len(self.left) - len(gone) < self.open_seats:
+                rounds, left = self.rounds, len(self.left)
+                gone = rounds.ascending(without_votes(self.votes, self.left, rounds)) or [rounds.worst(self.left)]
+                # As many groups as leave enough items for the seats.
+                fits = left - np.cumsum([len(group) for group in gone]) >= self.open_seats
+                done = int(np.count_nonzero(fits))
+                if not done:
                     # The ballots cannot separate them: they share the seats that the others leave.
-                    self.elect(without(self.left, gone))
+                    self.elect(without(self.left, gone[0]))
                     break
-                self.eliminated.append(gone)
-                self.left = without(self.left, gone)
-                self.eliminate(gone)
+                out = np.concatenate(gone[:done])
+                self.eliminated += gone[:done]
+                self.left = without(self.left, out)
+                self.eliminate(out)
         rest = self.rounds.ascending(self.left)
         return number_below(self.eliminated + rest + self.elected[::-1], len(self.ballots.place))
 
@@ -655,7 +695,6 @@ class _GregoryCount(_SeatCount):
         self.quota = _quota(quota, ballots.total, seats, whole=True)
         # What every item holds of every ballot.
         self.held = np.zeros(ballots.place.shape)
-        self.votes = np.zeros(len(ballots.place))
         self.pending = np.zeros(0, dtype=np.int64)
         self._give(ballots.weight, np.arange(len(ballots.weight)))
 
@@ -671,11 +710,11 @@ class _GregoryCount(_SeatCount):
         self.votes[self.left] = self.held[self.left].sum(axis=1)
 
     def tally(self) -> Ints:
-        self.rounds.add(self.votes)
+        self.rounds.add(self.votes, np.concatenate([self.left, self.pending]))
         return self.left[self.quota.reached(self.votes[self.left], self.rounds.tolerance)]
 
     def after_election(self, items: Ints) -> None:
-        self.pending = np.concatenate([self.pending, items])
+        self.pending = np.sort(np.concatenate([self.pending, items]))
 
     def transfer_surplus(self) -> bool:
         self.pending = self.pending[self.votes[self.pending] > self.quota.votes + self.rounds.tolerance]
@@ -797,7 +836,8 @@ class _MeekCount(_SeatCount):
             self.factor[chosen] *= np.minimum(quota.votes / votes[chosen], 1.0)
         else:
             self.converged = False
-        self.rounds.add(votes)
+        self.votes = votes
+        self.rounds.add(votes, self.left)
         return new
 
     def eliminate(self, items: Ints) -> None:

@@ -230,6 +230,20 @@ class Mixture(Aggregator):
         model = self._model()
         if any(type(m) is not type(model) or m.get_params() != model.get_params() for m in self.models_):
             raise DataError("a camp has another model than the mixture.")
+        if any("fit_info_" not in m.__dict__ for m in self.models_):
+            raise DataError("the model of a camp is not fitted.")
+        if c > (self.max_components if self.components == "auto" else self.components):
+            raise DataError("there are more camps than components.")
+        tried = self.selection_
+        columns = list(tried.values())
+        numbers = all(isinstance(column, list) and all(type(v) is float for v in column) for column in columns)
+        if tried and not (
+            self.components == "auto"
+            and numbers
+            and len({len(column) for column in columns}) == 1
+            and c in tried.get("components", ())
+        ):
+            raise DataError("the table of the numbers of components tried does not go with the number of camps.")
 
     def _check_kind(self, kind: str) -> None:
         owner = type(self).__name__

@@ -51,9 +51,9 @@ def fuse(
     ----------
     lists : mapping from name to list
         What each retriever returned: ids, best first; (id, score) pairs; objects, with `key`; or {id: score}. An id may
-        be anything hashable, and comes back as it is. A list that is None or empty is the same as none. Either all
-        lists have scores or none has. A tuple of two that ends in a float is a pair; pass ``key=tuple`` if your ids
-        look like that.
+        be anything hashable, and comes back as it is, also text that no file can hold (a lone surrogate). A list that
+        is None or empty is the same as none. Either all lists have scores or none has. A tuple of two that ends in a
+        float is a pair; pass ``key=tuple`` if your ids look like that.
     method : str or Aggregator
         A name of `METHODS`, such as "rrf" or "comb-sum", or a method.
     weights : mapping from name to float, optional

@@ -245,7 +245,7 @@ def html_table(
     caption: str = "",
     below: Iterable[str] = (),
 ) -> str:
-    """Return an HTML table for notebooks, with lines of text below; everything is escaped.
+    """Return an HTML table for notebooks, with lines of text below; everything is escaped, also what UTF-8 cannot hold.
 
     `more` says how many rows have no room.
 
@@ -260,4 +260,5 @@ def html_table(
     body = "".join(line(row, "td") for row in rows)
     title = f"<caption>{escape(caption)}</caption>" if caption else ""
     lines = [*([f"… {more:,} more"] if more > 0 else []), *below]
-    return f"<table>{title}{line(head, 'th')}{body}</table>" + "".join(f"<p>{escape(text)}</p>" for text in lines)
+    page = f"<table>{title}{line(head, 'th')}{body}</table>" + "".join(f"<p>{escape(text)}</p>" for text in lines)
+    return page.encode("utf-8", "backslashreplace").decode("utf-8")

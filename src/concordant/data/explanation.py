@@ -141,7 +141,8 @@ class Explanation:
         return "\n".join(lines + ([f"… {left} more items"] if left > 0 else []))
 
     def __str__(self) -> str:
-        return self.to_text()
+        # Ids of `fuse` may hold what cannot be printed: half of a character.
+        return self.to_text().encode("utf-8", "backslashreplace").decode("utf-8")
 
     def __repr__(self) -> str:
         return f"Explanation of {self.instance!r}: {len(self.items)} items, {len(self.experts)} {self.by}s"

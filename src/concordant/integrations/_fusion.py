@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter, itemgetter
 from typing import Any, NamedTuple
@@ -100,6 +100,8 @@ class Fusion:
         no_key: str = "Pass key=.",
         no_score: str = "Pass use_scores=False to fuse by the order of the lists.",
         top_k: int | None = None,
+        kind: type | None = None,
+        metadata: str = "",
     ) -> list[Fused]:
         """Return the fused ranking of one request.
 
@@ -113,7 +115,14 @@ class Fusion:
             What to do about an object without one, for the error message.
         top_k : int, optional
             For this request, in place of the one for all.
+        kind : type, optional
+            The framework's class of results, which all objects have to be.
+        metadata : str, optional
+            The attribute of an object that holds its metadata, a dictionary.
         """
+        if kind is not None:
+            for name, given in lists.items():
+                _check_results(name, given, kind, metadata)
         entries = {
             name: list(_entries(name, given or (), key, score, no_key, no_score)) for name, given in lists.items()
         }
@@ -162,6 +171,24 @@ class Fusion:
             smaller_is_better=self.smaller_is_better,
             **getters,
         )
+
+
+def _check_results(name: str, given: Any, kind: type, metadata: str) -> None:
+    """Raise DataError unless a retriever returned a list of results of its framework, or nothing."""
+    if given is None:
+        return
+    if not isinstance(given, Sequence) or isinstance(given, str | bytes):
+        raise DataError(f"{quote(name)} returned {_typed(given)}. A retriever must return a list of {kind.__name__}.")
+    for row, item in enumerate(given):
+        if not isinstance(item, kind):
+            raise DataError(f"the result in row {row} of {quote(name)} is {_typed(item)}, not a {kind.__name__}.")
+        if not isinstance(getattr(item, metadata), Mapping):
+            found = _typed(getattr(item, metadata))
+            raise DataError(f"{metadata!r} of the result in row {row} of {quote(name)} is {found}, not a dictionary.")
+
+
+def _typed(value: Any) -> str:
+    return "None" if value is None else f"of type {type(value).__name__}"
 
 
 def _entries(

@@ -96,7 +96,8 @@ class FusionJoiner:
         score = attrgetter("score") if self.use_scores else None
         # The order of the names decides between equals, not the order in which retrievers finish.
         ordered = {name: lists.get(name) for name in self.names}
-        found = self.fusion(ordered, id_getter(self.key, "id", "meta"), score, top_k=top_k)
+        key = id_getter(self.key, "id", "meta")
+        found = self.fusion(ordered, key, score, top_k=top_k, kind=Document, metadata="meta")
         return {
             "documents": [
                 replace(item, score=value, meta=item.meta if parts is None else {**item.meta, PARTS: parts})

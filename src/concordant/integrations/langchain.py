@@ -122,7 +122,8 @@ class FusionRetriever(BaseRetriever):
         score = None if self.score is None else id_getter(self.score, "", "metadata")
         out = []
         no_score = f"Every document needs {self.score!r} in its metadata. Without score= the order counts."
-        for item, value, rank, parts in self._fusion()(lists, key, score, no_key=_NO_KEY, no_score=no_score):
+        found = self._fusion()(lists, key, score, no_key=_NO_KEY, no_score=no_score, kind=Document, metadata="metadata")
+        for item, value, rank, parts in found:
             added = {SCORE: value, RANK: rank} | ({} if parts is None else {PARTS: parts})
             out.append(item.model_copy(update={"metadata": {**item.metadata, **added}}))
         return out

@@ -98,7 +98,9 @@ class FusionRetriever(BaseRetriever):
     def _fused(self, lists: dict[str, list[NodeWithScore]]) -> list[NodeWithScore]:
         """Return the nodes of one request, best first."""
         out = []
-        for item, score, _, parts in self.fusion(lists, self._key, self._score):
+        for item, score, _, parts in self.fusion(
+            lists, self._key, self._score, kind=NodeWithScore, metadata="metadata"
+        ):
             node = item.node
             if parts is not None:
                 hidden = ("excluded_llm_metadata_keys", "excluded_embed_metadata_keys")

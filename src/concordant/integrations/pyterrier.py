@@ -14,7 +14,7 @@ from concordant.base.contract import Aggregator
 from concordant.base.registry import create
 from concordant.data.labels import Labels
 from concordant.data.preferences import Preferences
-from concordant.errors import ColumnError, MissingExtraError, NotFittedError, ParameterError
+from concordant.errors import ColumnError, DataError, MissingExtraError, NotFittedError, ParameterError
 from concordant.integrations._fusion import PARTS, Fused, Fusion
 
 try:
@@ -106,6 +106,8 @@ class FusionTransformer(pt.Transformer):
         queries: dict[Any, dict[str, list[_Row]]] = {qid: {} for qid in inp["qid"].tolist()}
         row = 0
         for name, frame in frames.items():
+            if not isinstance(frame, pd.DataFrame):
+                raise DataError(f"{name!r} returned {type(frame).__name__}. A transformer must return a data frame.")
             if missing := [column for column in ("qid", self.key, "score") if column not in frame.columns]:
                 raise ColumnError.missing(missing, frame.columns.tolist(), f"these are the results of {name!r}.")
             for qid, found, score in zip(*(frame[c].tolist() for c in ("qid", self.key, "score")), strict=True):
