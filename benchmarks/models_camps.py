@@ -26,8 +26,11 @@ EXPERTS, ITEMS, CAMPS, SETS = 60, 15, (2, 3, 4), 10
 # How far experts follow the centre of their camp: the spacing of scores, and −θ.
 LEVELS = {"close": 0.5, "loose": 0.35, "hardly": 0.2}
 KINDS = ("Plackett-Luce", "Mallows")
-# Spacing of scores or −θ, and the number of sets.
-HOMOGENEOUS = {"Plackett-Luce": (0.5, 100), "Mallows": (0.5, 100), "Thurstone": (0.4, 40)}
+# The distribution, the spacing of scores or −θ, and the number of sets.
+HOMOGENEOUS = [
+    *((kind, noise, 100) for kind in KINDS for noise in (0.5, 1.0, 1.5)),
+    ("Thurstone", 0.4, 40),
+]
 UNEVEN, WORKERS = 40, 4
 MODELS: dict[str, Callable[[], cc.Aggregator]] = {
     "Plackett-Luce": lambda: cc.PlackettLuce(uncertainty="none"),
@@ -160,16 +163,16 @@ def _rand(mixture: cc.Mixture, truth: Array) -> float:
 
 
 def homogeneous() -> dict[str, Any]:
-    """One opinion among 60 experts on 15 items: how often it is found to be one camp."""
-    out: dict[str, Any] = {"one_camp": {}, "sets": {kind: sets for kind, (_, sets) in HOMOGENEOUS.items()}}
-    for kind, (noise, sets) in HOMOGENEOUS.items():
-        found = _each([(kind, noise, 1, seed, name) for name in MODELS for seed in range(sets)])
-        alone = (np.array(found)[:, 0] == 1).reshape(len(MODELS), sets).sum(axis=1)
-        out["one_camp"][kind] = dict(zip(MODELS, alone.tolist(), strict=True))
+    """One opinion among 60 experts on 15 items, held loosely or closely: how often it is found to be one camp."""
     own = {"Mallows": "Mallows"}
-    shares = [out["one_camp"][kind][m] / out["sets"][kind] for m in MODELS for kind in [own.get(m, "Plackett-Luce")]]
-    out["met"] = min(shares) >= 0.95
-    return out
+    rows, shares = [], []
+    for kind, noise, sets in HOMOGENEOUS:
+        found = np.array(_each([(kind, noise, 1, seed, name) for name in MODELS for seed in range(sets)]))
+        alone = dict(zip(MODELS, (found[:, 0] == 1).reshape(len(MODELS), sets).sum(axis=1).tolist(), strict=True))
+        row = {"data": kind, "noise": noise, "tau_with_centre": float(found[:, 2].mean()), "sets": sets}
+        rows.append(row | {"one_camp": alone})
+        shares += [alone[m] / sets for m in MODELS if kind == own.get(m, "Plackett-Luce")]
+    return {"rows": rows, "met": min(shares) >= 0.95}
 
 
 def uneven() -> dict[str, Any]:
@@ -249,10 +252,14 @@ def _render_recovery(r: dict[str, Any]) -> str:
 
 
 def _render_homogeneous(r: dict[str, Any]) -> str:
-    rows = [[kind, *(f"{row[m]} of {r['sets'][kind]}" for m in MODELS)] for kind, row in r["one_camp"].items()]
-    text: str = table(["data from", *(f"mixture of {m}" for m in MODELS)], rows)
+    rows = [
+        [row["data"], f"{row['tau_with_centre']:.2f}", *(f"{row['one_camp'][m]} of {row['sets']}" for m in MODELS)]
+        for row in r["rows"]
+    ]
+    text: str = table(["data from", "tau", *(f"mixture of {m}" for m in MODELS)], rows)
     return text + (
-        "\n\nTarget: one camp in 95 of 100 sets of data like the model (Plackett-Luce for Bradley-Terry and MPM): "
+        "\n\nTau is that of an expert with the true order. Target: one camp in 95 of 100 sets of data like the model "
+        "(Plackett-Luce for Bradley-Terry and MPM): "
         f"{'met' if r['met'] else 'not met'}."
     )
 
