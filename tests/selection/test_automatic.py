@@ -158,6 +158,19 @@ def test_a_method_that_fails_is_reported(
         cc.auto(*data, methods=[LINEAR], folds=2)
 
 
+def test_learners_leave_out_experts_who_come_and_go() -> None:
+    runs, labels = cc.synthetic.labelled_runs(20, random_state=2)
+    # Every instance has one expert of its own.
+    guests = cc.concat(
+        [cc.from_lists({f"guest {q}": [str(i) for i in runs[[n]].items[:3]]}, q) for n, q in enumerate(runs.instances)]
+    )
+    votes = cc.concat([runs, guests])
+    found = Auto(budget=None, folds=2).fit(votes, labels)
+    tried = {trial.method.name: trial for trial in found.tried_}
+    assert not [trial.outcome for trial in tried.values() if "failed" in trial.outcome]
+    assert tried["listwise-linear"].method.unknown_experts == "ignore"
+
+
 def test_of_comparisons_and_features(monkeypatch: pytest.MonkeyPatch) -> None:
     features, grades = cc.synthetic.graded_features(14, random_state=1)
     found = cc.auto(features, grades, methods=[cc.ListMLE(max_iter=5)], folds=2)
