@@ -22,6 +22,7 @@ from studies import DATA
 import concordant as cc
 from concordant.errors import ConcordantError, ConcordantWarning
 from concordant.selection.automatic import Auto
+from concordant.selection.automatic import _written as written
 from concordant.selection.folds import FoldData, fit_fold, hold_out, labels_of, predict_with_features
 from concordant.selection.parallel_fits import unfitted_copy
 from concordant_papers import crowd
@@ -72,7 +73,7 @@ def _measured(trials: list[Trial], convention: str) -> dict[str, Any]:
             seconds.append(time.perf_counter() - started)
             own: dict[str, Any] = {}
             fold = FoldData(*trial.train, trial.validation, *trial.test)
-            candidates = {_kind(t.name): t.method for t in found.tried_ if not np.isnan(t.mean)}
+            candidates = {_kind(t.method): t.method for t in found.tried_ if not np.isnan(t.mean)}
             for other, unfitted in ({m.name: m for m in _others(trial.test[0])} | candidates).items():
                 try:
                     method = fit_fold(unfitted_copy(unfitted), fold)
@@ -83,15 +84,15 @@ def _measured(trials: list[Trial], convention: str) -> dict[str, Any]:
                 own[other] = cc.evaluate(answer, trial.test[1], METRIC, convention=convention).values[METRIC]
             for name, of_test in own.items():
                 values.setdefault(name, []).append(of_test)
-            name = _kind(found.fit_info_.chosen["method"])
+            name = _kind(found.best_method_)
             values.setdefault("auto", []).append(own[name])
             chosen.append(name)
-            tried.append([t._replace(method=t.method.name)._asdict() for t in found.tried_])
+            tried.append([t._replace(name=_kind(t.method), method=t.method.name)._asdict() for t in found.tried_])
             print(f"  {found.why_} {seconds[-1]:.0f} s", file=sys.stderr, flush=True)
     joined = {name: np.concatenate(each) for name, each in values.items() if len(each) == len(trials)}
     means = {name: float(v.mean()) for name, v in joined.items()}
     best = max((name for name in joined if name != "auto"), key=lambda name: means[name])
-    tested = {_kind(t["name"]) for each in tried for t in each}
+    tested = {t["name"] for each in tried for t in each}
     gaps = {}
     for name, value in joined.items():
         gap = joined["auto"] - value
@@ -110,9 +111,12 @@ def _measured(trials: list[Trial], convention: str) -> dict[str, Any]:
     }
 
 
-def _kind(name: str) -> str:
-    """Return the name of a method; blends of any members are one method."""
-    return "blend of the learners" if name.startswith("blend(") else name
+def _kind(method: cc.Aggregator) -> str:
+    """Return the name of a method; blends of any members are one method, and experts to leave out no difference."""
+    if isinstance(method, cc.Blend):
+        return "blend of the learners"
+    own = unfitted_copy(method)
+    return written(own.set_params(unknown_experts="error") if "unknown_experts" in own.get_params() else own)
 
 
 def mq2008() -> dict[str, Any]:

@@ -221,6 +221,14 @@ def test_members_stop_early_by_the_validation_part_and_the_choice_is_made_on_oth
     assert len(found.best_method_.fit_info_.trace) == len(alone.fit_info_.trace)
 
 
+def test_a_checkpoint_is_refused_by_a_warning(data: tuple[cc.Preferences, cc.Labels], tmp_path: Path) -> None:
+    auto = Auto(budget=None, methods=[cc.CRF(passes=2)], folds=2)
+    with cc.checkpoint(tmp_path / "c"), pytest.warns(ConcordantWarning, match="Auto writes no checkpoint"):
+        auto.fit(*data)
+    assert not (tmp_path / "c").exists()
+    assert auto.tried_[2].outcome.endswith("better by one standard error") or auto.tried_[2].outcome == "chosen"
+
+
 def test_it_is_cross_validated_like_any_method(data: tuple[cc.Preferences, cc.Labels]) -> None:
     nested = cc.cross_validate(Auto(methods=[LINEAR], folds=2), *data, folds=2)
     assert [run.chosen["method"] for run in nested.runs] == ["listwise-linear(l2=0.1)"] * 2

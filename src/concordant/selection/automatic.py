@@ -27,6 +27,7 @@ from concordant.data.labels import Labels
 from concordant.errors import DataError, DataWarning, NotFittedError, without_warnings
 from concordant.execution import n_threads, report_progress, report_status, run_parallel, without_progress
 from concordant.inference.experts import lists_per_expert
+from concordant.learning.checkpoints import warn_of_no_checkpoint, without_checkpoint
 from concordant.learning.supervision import match_labels
 from concordant.metrics.evaluation import evaluate
 from concordant.metrics.ranking import CONVENTIONS
@@ -224,6 +225,14 @@ class Auto(ChosenMethod):
         self.random_state = random_state
 
     def _fit(self, preferences: Data, labels: Labels | None, validation: Any, features: Features | None) -> None:
+        warn_of_no_checkpoint(self, "a choice consists of many short fits")
+        with without_checkpoint():
+            self._choose_and_fit(preferences, labels, validation, features)
+
+    def _choose_and_fit(
+        self, preferences: Data, labels: Labels | None, validation: Any, features: Features | None
+    ) -> None:
+        """Measure what fits the data, choose, and fit the choice to all instances."""
         started = perf_counter()
         preferences, truth = check_data(preferences, labels, self.name)
         self.fit_info_.labels = match_labels(preferences, truth, self.name, require_usable=False).counts
