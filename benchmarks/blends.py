@@ -176,7 +176,7 @@ def trec3() -> dict[str, Any]:
         return {"not_available": "trec3-adhoc"}
     ours = trec3_supervised
     halves = [ours.files_of(ours.TRAIN, "train"), ours.files_of(ours.TEST, "test")]
-    data = [(cc.read_runs(ours._paths(half)).top(DEPTH), cc.read_labels(half.qrels)) for half in halves]
+    data = [(ours.pool(half, DEPTH), cc.read_labels(half.qrels)) for half in halves]
     values: dict[str, dict[str, list[Any]]] = {}
     learned = []
 
