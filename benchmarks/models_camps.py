@@ -164,15 +164,16 @@ def _rand(mixture: cc.Mixture, truth: Array) -> float:
 
 def homogeneous() -> dict[str, Any]:
     """One opinion among 60 experts on 15 items, held loosely or closely: how often it is found to be one camp."""
-    own = {"Mallows": "Mallows"}
-    rows, shares = [], []
+    out: dict[str, Any] = {"one_camp": {}, "sets": {}}
+    own, shares = {"Mallows": "Mallows"}, []
     for kind, noise, sets in HOMOGENEOUS:
         found = np.array(_each([(kind, noise, 1, seed, name) for name in MODELS for seed in range(sets)]))
         alone = dict(zip(MODELS, (found[:, 0] == 1).reshape(len(MODELS), sets).sum(axis=1).tolist(), strict=True))
-        row = {"data": kind, "noise": noise, "tau_with_centre": float(found[:, 2].mean()), "sets": sets}
-        rows.append(row | {"one_camp": alone})
+        data = f"{kind}, {noise:g} (tau {found[:, 2].mean():.2f})"
+        out["one_camp"][data], out["sets"][data] = alone, sets
         shares += [alone[m] / sets for m in MODELS if kind == own.get(m, "Plackett-Luce")]
-    return {"rows": rows, "met": min(shares) >= 0.95}
+    out["met"] = min(shares) >= 0.95
+    return out
 
 
 def uneven() -> dict[str, Any]:
@@ -252,14 +253,11 @@ def _render_recovery(r: dict[str, Any]) -> str:
 
 
 def _render_homogeneous(r: dict[str, Any]) -> str:
-    rows = [
-        [row["data"], f"{row['tau_with_centre']:.2f}", *(f"{row['one_camp'][m]} of {row['sets']}" for m in MODELS)]
-        for row in r["rows"]
-    ]
-    text: str = table(["data from", "tau", *(f"mixture of {m}" for m in MODELS)], rows)
+    rows = [[data, *(f"{row[m]} of {r['sets'][data]}" for m in MODELS)] for data, row in r["one_camp"].items()]
+    text: str = table(["data from", *(f"mixture of {m}" for m in MODELS)], rows)
     return text + (
-        "\n\nTau is that of an expert with the true order. Target: one camp in 95 of 100 sets of data like the model "
-        "(Plackett-Luce for Bradley-Terry and MPM): "
+        "\n\nThe number is the spacing of scores, or −θ of Mallows; tau is that of an expert with the true order. "
+        "Target: one camp in 95 of 100 sets of data like the model (Plackett-Luce for Bradley-Terry and MPM): "
         f"{'met' if r['met'] else 'not met'}."
     )
 
