@@ -486,12 +486,6 @@ def test_saved_parts_that_do_not_fit_are_refused(change: dict[str, Any], tmp_pat
         cc.load(tmp_path / "m.model")
 
 
-def test_a_mixture_takes_what_its_model_takes_and_the_class_what_any_does() -> None:
-    assert "comparisons" in cc.METHODS["mixture"].tags.accepts
-    assert "comparisons" not in cc.Mixture(of="mallows").tags.accepts
-    assert "comparisons" in cc.Mixture(of="mpm").tags.accepts
-
-
 def test_what_cannot_be_explained_does_not_name_itself() -> None:
     votes = cc.from_lists({f"e{e}": list("abc" if e < 6 else "cba") for e in range(10)})
     mixture = cc.Mixture(of="mallows", components=2).fit(votes)

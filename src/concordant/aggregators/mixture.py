@@ -47,13 +47,11 @@ __all__ = ["Mixture"]
 
 # Memberships below this are none.
 _NO_MEMBER = 1e-6
-_TAGS = Tags(
-    accepts=LISTS | {"comparisons"}, stochastic=True, cost="that of the model for each component, start and step of EM"
-)
+_TAGS = Tags(accepts=LISTS, stochastic=True, cost="that of the model for each component, start and step of EM")
 
 
 class _TagsOfModel:
-    """The tags of a mixture, which works on what its model works on; those of the class are of all models."""
+    """The tags of a mixture: it works on what its model works on. Those of the class are of the default model."""
 
     def __get__(self, mixture: Mixture | None, _: type[Mixture]) -> Tags:
         of: Any = None if mixture is None else mixture.__dict__.get("of")
@@ -247,7 +245,7 @@ class Mixture(Aggregator):
                 f"of= one of {', '.join(able)}."
             )
         if kind not in model.tags.accepts:
-            others = [n for n in METHODS if kind in METHODS[n].tags.accepts and n != self.name]
+            others = [n for n in METHODS if kind in METHODS[n].tags.accepts]
             raise KindError.unaccepted(f"{owner}(of={model!r})", kind, model.tags.accepts, others)
         model._check_kind(kind)
 
