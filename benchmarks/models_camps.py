@@ -26,8 +26,11 @@ EXPERTS, ITEMS, CAMPS, SETS = 60, 15, (2, 3, 4), 10
 # How far experts follow the centre of their camp: the spacing of scores, and −θ.
 LEVELS = {"close": 0.5, "loose": 0.35, "hardly": 0.2}
 KINDS = ("Plackett-Luce", "Mallows")
-# Spacing of scores or −θ, and the number of sets.
-HOMOGENEOUS = {"Plackett-Luce": (0.5, 100), "Mallows": (0.5, 100), "Thurstone": (0.4, 40)}
+# The distribution, the spacing of scores or −θ, and the number of sets.
+HOMOGENEOUS = [
+    *((kind, noise, 100) for kind in KINDS for noise in (0.5, 1.0, 1.5)),
+    ("Thurstone", 0.4, 40),
+]
 UNEVEN, WORKERS = 40, 4
 MODELS: dict[str, Callable[[], cc.Aggregator]] = {
     "Plackett-Luce": lambda: cc.PlackettLuce(uncertainty="none"),
@@ -160,14 +163,15 @@ def _rand(mixture: cc.Mixture, truth: Array) -> float:
 
 
 def homogeneous() -> dict[str, Any]:
-    """One opinion among 60 experts on 15 items: how often it is found to be one camp."""
-    out: dict[str, Any] = {"one_camp": {}, "sets": {kind: sets for kind, (_, sets) in HOMOGENEOUS.items()}}
-    for kind, (noise, sets) in HOMOGENEOUS.items():
-        found = _each([(kind, noise, 1, seed, name) for name in MODELS for seed in range(sets)])
-        alone = (np.array(found)[:, 0] == 1).reshape(len(MODELS), sets).sum(axis=1)
-        out["one_camp"][kind] = dict(zip(MODELS, alone.tolist(), strict=True))
-    own = {"Mallows": "Mallows"}
-    shares = [out["one_camp"][kind][m] / out["sets"][kind] for m in MODELS for kind in [own.get(m, "Plackett-Luce")]]
+    """One opinion among 60 experts on 15 items, held loosely or closely: how often it is found to be one camp."""
+    out: dict[str, Any] = {"one_camp": {}, "sets": {}}
+    own, shares = {"Mallows": "Mallows"}, []
+    for kind, noise, sets in HOMOGENEOUS:
+        found = np.array(_each([(kind, noise, 1, seed, name) for name in MODELS for seed in range(sets)]))
+        alone = dict(zip(MODELS, (found[:, 0] == 1).reshape(len(MODELS), sets).sum(axis=1).tolist(), strict=True))
+        data = f"{kind}, {noise:g} (tau {found[:, 2].mean():.2f})"
+        out["one_camp"][data], out["sets"][data] = alone, sets
+        shares += [alone[m] / sets for m in MODELS if kind == own.get(m, "Plackett-Luce")]
     out["met"] = min(shares) >= 0.95
     return out
 
@@ -249,10 +253,11 @@ def _render_recovery(r: dict[str, Any]) -> str:
 
 
 def _render_homogeneous(r: dict[str, Any]) -> str:
-    rows = [[kind, *(f"{row[m]} of {r['sets'][kind]}" for m in MODELS)] for kind, row in r["one_camp"].items()]
+    rows = [[data, *(f"{row[m]} of {r['sets'][data]}" for m in MODELS)] for data, row in r["one_camp"].items()]
     text: str = table(["data from", *(f"mixture of {m}" for m in MODELS)], rows)
     return text + (
-        "\n\nTarget: one camp in 95 of 100 sets of data like the model (Plackett-Luce for Bradley-Terry and MPM): "
+        "\n\nThe number is the spacing of scores, or −θ of Mallows; tau is that of an expert with the true order. "
+        "Target: one camp in 95 of 100 sets of data like the model (Plackett-Luce for Bradley-Terry and MPM): "
         f"{'met' if r['met'] else 'not met'}."
     )
 

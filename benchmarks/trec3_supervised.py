@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import polars as pl
 from measure import CACHE, ROOT, run
 from render import table
 
@@ -93,6 +94,12 @@ def files_of(topics: Sequence[int], name: str) -> Files:
 
 def _paths(files: Files) -> list[str]:
     return [str(p) for p in sorted(files.runs.glob("input.*"))]
+
+
+def pool(files: Files, depth: int) -> cc.Preferences:
+    """Return the first documents of every run, over these documents only: most others are in no list."""
+    rows = cc.read_runs(_paths(files)).top(depth).to_frame().filter(pl.col("expert").is_not_null())
+    return cc.from_frame(rows.drop("missing"), value="score", kind="score").with_missing("below")
 
 
 def _concordant(*arguments: str) -> Any:

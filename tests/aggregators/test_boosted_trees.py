@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -253,6 +254,21 @@ def test_interrupted_fit_keeps_its_trees(
         model.fit(*data)
     assert model.fit_info_.interrupted == "after tree 5 of 12"
     assert len(model.predict(data[0])) == len(data[0])
+
+
+def test_growing_in_another_thread_writes_nothing(capfd: pytest.CaptureFixture[str]) -> None:
+    # With leaves this large no split is allowed, of which LightGBM warns.
+    features = np.zeros((20, 2))
+    level = np.arange(20) % 2
+    lists = _lightgbm.TrainingLists(features, level, np.array([0.0, 1.0]), np.array([0, 10, 20]))
+    settings = _lightgbm.GrowthSettings("lambdarank", 7, 0.1, 15, 1.0, 1.0, 1.0)
+    growing = [_lightgbm.GrowingTrees(lists, np.arange(2), features, settings, seed) for seed in range(2)]
+    with ThreadPoolExecutor(2) as pool:
+        for model in growing:
+            pool.submit(model.grow).result()
+    captured = capfd.readouterr()
+    assert captured.out == ""
+    assert captured.err == ""
 
 
 @pytest.mark.parametrize(

@@ -312,6 +312,59 @@ def test_equal_ballots_are_spread_over_the_folds() -> None:
     assert sorted(held[0].tolist()) in ([2.0, 2.0, 3.0], [1.0, 3.0, 3.0])
 
 
+def of_plackett_luce(camps: int, spacing: float, seed: int) -> tuple[Any, np.ndarray]:
+    """Return complete lists by 40 experts whose scores of 12 items are equally spaced, and the camp of every expert."""
+    rng = np.random.default_rng(seed)
+    centres = [rng.permutation(12) for _ in range(camps)]
+    truth = rng.permutation(np.arange(40) % camps)
+    drawn = [np.argsort(spacing * centres[c] + rng.gumbel(size=12)) for c in truth.tolist()]
+    return cc.from_lists({f"e{e}": [f"i{i}" for i in order] for e, order in enumerate(drawn)}), truth
+
+
+@pytest.mark.parametrize("spacing", [1.0, 1.5])
+@pytest.mark.parametrize("name", ["plackett-luce", "bradley-terry", "mpm"])
+def test_experts_who_agree_closely_are_one_camp(name: str, spacing: float) -> None:
+    for seed in range(6):
+        votes, _ = of_plackett_luce(1, spacing, seed)
+        assert cc.Mixture(of=MODELS[name], n_starts=6).fit(votes).n_components_ == 1
+
+
+@each
+def test_camps_that_agree_closely_have_no_empty_ones_beside_them(name: str) -> None:
+    for seed in range(3):
+        votes, truth = of_plackett_luce(3, 1.5, seed)
+        mixture = cc.Mixture(of=MODELS[name], n_starts=6).fit(votes)
+        assert mixture.n_components_ == 3
+        assert same_partition(mixture, truth) == 1.0
+
+
+@each
+def test_one_component_is_the_best_fit_of_the_model(name: str) -> None:
+    votes, _ = of_plackett_luce(1, 1.5, 0)
+    lists = ExpertLikelihoods(MODELS[name]._list_likelihood(votes), votes.n_experts)
+    how: dict[str, Any] = {"n_starts": 1, "max_iter": 1000, "tol": 1e-10, "random_state": 0}
+    found = estimate(lists, positions(votes), lists.multiplicity, 1, **how)
+    assert found.converged
+    if name == "mallows":
+        centre = [votes.items[i] for i in found.parameters[0][0][0]]
+        assert centre == MODELS[name].fit_predict(votes).ranking()
+        return
+    score = found.parameters[0][0].score if name == "plackett-luce" else found.parameters[0]
+    # MPM has a small prior in mixtures only.
+    np.testing.assert_allclose(
+        score - score.mean(), MODELS[name].fit_predict(votes).score, rtol=0.02 if name == "mpm" else 1e-3
+    )
+
+
+def test_a_few_odd_experts_are_no_camp_of_their_own() -> None:
+    lists = {f"e{e:02d}": list("abcdefgh" if e % 2 else "hgfedcba") for e in range(40)}
+    lists |= {f"odd{n}": list("dceafhbg") for n in range(4)}
+    mixture = cc.Mixture(of="plackett-luce").fit(cc.from_lists(lists))
+    assert mixture.n_components_ == 2
+    held_out = mixture.selection_["held_out"]
+    assert held_out[2] > held_out[1]
+
+
 def test_few_experts_are_one_camp_and_more_components_than_experts_are_refused() -> None:
     votes = cc.from_lists({f"e{e}": list("abc" if e < 5 else "cba") for e in range(9)})
     mixture = cc.Mixture().fit(votes)
@@ -328,7 +381,7 @@ def test_held_out_likelihood_is_that_of_experts_left_out(monkeypatch: pytest.Mon
     how: dict[str, Any] = {"n_starts": 3, "max_iter": 50, "tol": 1e-8, "random_state": 0}
     x, folds = positions(votes), 4
     monkeypatch.setattr(_mixture_fit, "_FOLD_TOL", 1.0)
-    found = choose_components(lists, x, max_components=2, folds=folds, report=lambda *_: None, **how)
+    found, _ = choose_components(lists, x, max_components=2, folds=folds, report=lambda *_: None, **how)
     held = _mixture_fit._held_out(x, lists.multiplicity, folds, 0)
     for n in (1, 2):
         total = 0.0
@@ -436,3 +489,11 @@ def test_saved_parts_that_do_not_fit_are_refused(change: dict[str, Any], tmp_pat
     mixture.save(tmp_path / "m.model")
     with pytest.raises((FormatError, ConcordantError)):
         cc.load(tmp_path / "m.model")
+
+
+def test_what_cannot_be_explained_does_not_name_itself() -> None:
+    votes = cc.from_lists({f"e{e}": list("abc" if e < 6 else "cba") for e in range(10)})
+    mixture = cc.Mixture(of="mallows", components=2).fit(votes)
+    with pytest.raises(KindError, match="Other methods that can be explained") as error:
+        mixture.explain(votes)
+    assert "mixture" not in str(error.value).partition("certain parameters only")[2]

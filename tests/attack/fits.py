@@ -42,6 +42,10 @@ OTHER: dict[str, dict[str, Any]] = {
     "kemeny, ties": {"ties": "mean"},
     "robust-rank, exact": {"exact": True, "cutoff": "length"},
     "stv, seats": {"seats": 2},
+    "mixture, camps": {"components": 2},
+    "mixture, bradley-terry": {"of": "bradley-terry", "components": 2},
+    "mixture, mpm": {"of": "mpm", "components": 2},
+    "mixture, mallows": {"of": "mallows", "components": 2},
 }
 # How far apart two scores may be, relative to the largest, and still be a tie.
 NEAR = 1e-9

@@ -36,6 +36,9 @@ LEARNING: dict[str, dict[str, Any]] = {
     "cps, supervised": {"adherence": "supervised"},
     "bradley-terry, sides": {"side_effect": True, "ties": "davidson"},
     "plackett-luce, ties": {"ties": "davidson-luce"},
+    "mixture, camps": {"components": 2},
+    "mixture, mallows": {"of": "mallows", "components": 2},
+    "blend, learned fusion": {"members": [cc.RRF(weights="learned"), cc.WeightedSum(weights="learned")]},
     "extended-mallows, prior": {"k": 2, "missing": "below", "ranking_prior": {"e1": -0.5}},
 }
 # Boards that are kept in files of their own, and their settings.
@@ -114,7 +117,7 @@ def fitted(name: str, *, learning: bool = True) -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         more = LEARNING.get(name, {}) if learning else {}
-        return cc.METHODS[method](**few, **more).fit(votes_of(name), labels)
+        return cc.METHODS[method](**few | more).fit(votes_of(name), labels)
 
 
 # Files as parts.

@@ -434,10 +434,25 @@ SMALL = {
     "files": (files, {"cases": list(files.CASES)}, 600),
     "models": (
         models,
-        {"models": ["rrf, learned", "ulara", "mpm, adherence", "plackett-luce, adherence", "crf", "leaderboard"]},
-        360,
+        {
+            "models": [
+                "rrf, learned",
+                "ulara",
+                "mpm, adherence",
+                "plackett-luce, adherence",
+                "crf",
+                "leaderboard",
+                "mixture, camps",
+                "blend",
+            ]
+        },
+        480,
     ),
-    "fits": (fits, {"methods": ["rrf", "comb-sum, z-score", "isr", "mpm", "plackett-luce", "ulara", "elo"]}, 280),
+    "fits": (
+        fits,
+        {"methods": ["rrf", "comb-sum, z-score", "isr", "mpm", "plackett-luce", "ulara", "elo", "mixture, camps"]},
+        320,
+    ),
     "requests": (requests, {"methods": ["rrf", "comb-sum", "dbsf", "borda", "weighted-sum"]}, 3000),
     "kills": (kills, {"jobs": ["aggregate with checkpoint"]}, 4),
 }

@@ -310,6 +310,18 @@ def test_ranges_hold_the_rank_and_are_wide_where_experts_differ() -> None:
     assert wide.upper[0] == 6
 
 
+def test_resamples_hold_the_number_of_camps(monkeypatch: pytest.MonkeyPatch) -> None:
+    lists = {f"e{e}": list("abcde" if e % 2 else "edcba") for e in range(12)}
+    votes = cc.from_lists(lists)
+    result = run_method(NamedMethod("mixture", cc.Mixture(of="mallows")), votes)
+    fitted = []
+    fit = cc.Mixture.fit_predict
+    monkeypatch.setattr(cc.Mixture, "fit_predict", lambda self, *a: (fitted.append(self.components), fit(self, *a))[1])
+    monkeypatch.setattr(method_results, "_RESAMPLES", 3)
+    assert find_rank_intervals(result, votes) is not None
+    assert fitted == [2, 2, 2]
+
+
 def test_no_ranges_of_two_experts() -> None:
     votes = cc.from_lists({"x": ["a", "b"], "y": ["b", "a"]})
     assert find_rank_intervals(run_method(NamedMethod("borda", cc.Borda()), votes), votes) is None

@@ -158,6 +158,19 @@ def test_a_method_that_fails_is_reported(
         cc.auto(*data, methods=[LINEAR], folds=2)
 
 
+def test_learners_leave_out_experts_who_come_and_go() -> None:
+    runs, labels = cc.synthetic.labelled_runs(20, random_state=2)
+    # Every instance has one expert of its own.
+    guests = cc.concat(
+        [cc.from_lists({f"guest {q}": [str(i) for i in runs[[n]].items[:3]]}, q) for n, q in enumerate(runs.instances)]
+    )
+    votes = cc.concat([runs, guests])
+    found = Auto(budget=None, folds=2).fit(votes, labels)
+    tried = {trial.method.name: trial for trial in found.tried_}
+    assert not [trial.outcome for trial in tried.values() if "failed" in trial.outcome]
+    assert tried["listwise-linear"].method.unknown_experts == "ignore"
+
+
 def test_of_comparisons_and_features(monkeypatch: pytest.MonkeyPatch) -> None:
     features, grades = cc.synthetic.graded_features(14, random_state=1)
     found = cc.auto(features, grades, methods=[cc.ListMLE(max_iter=5)], folds=2)
@@ -206,6 +219,14 @@ def test_members_stop_early_by_the_validation_part_and_the_choice_is_made_on_oth
     assert found.best_method_.name == "svd-rank"
     assert np.array_equal(found.best_method_.weights_, alone.weights_)
     assert len(found.best_method_.fit_info_.trace) == len(alone.fit_info_.trace)
+
+
+def test_a_checkpoint_is_refused_by_a_warning(data: tuple[cc.Preferences, cc.Labels], tmp_path: Path) -> None:
+    auto = Auto(budget=None, methods=[cc.CRF(passes=2)], folds=2)
+    with cc.checkpoint(tmp_path / "c"), pytest.warns(ConcordantWarning, match="Auto writes no checkpoint"):
+        auto.fit(*data)
+    assert not (tmp_path / "c").exists()
+    assert auto.tried_[2].outcome.endswith("better by one standard error") or auto.tried_[2].outcome == "chosen"
 
 
 def test_it_is_cross_validated_like_any_method(data: tuple[cc.Preferences, cc.Labels]) -> None:

@@ -92,6 +92,14 @@ class GrowthSettings(NamedTuple):
         }
 
 
+def _silence_this_thread() -> None:
+    """Set LightGBM's verbosity, which is that of a thread: whatever reads parameters sets it, but no update does.
+
+    Its messages would go to standard output, into the results of a command.
+    """
+    require_lightgbm().Dataset(np.zeros((1, 1)), params={"verbosity": -1}).construct()
+
+
 class GrowingTrees:
     """An ensemble that grows by one tree at a time, and scores the lists that are held out from it.
 
@@ -147,6 +155,7 @@ class GrowingTrees:
 
     def grow(self) -> None:
         """Add a tree, unless no split of the rows drawn is allowed."""
+        _silence_this_thread()
         self._booster.update()
         self.counts.append(self._booster.current_iteration())
         if self._watches:

@@ -33,10 +33,12 @@ _FOLD_TOL = 10.0
 _LLOYD = 20
 # The most cells of the table from which starts are made; the items ranked most often are kept.
 _MOST_CELLS = 5_000_000
-# A component of an automatic choice has this many experts on average.
+# Every component of an automatic choice has this many experts.
 _LEAST_EXPERTS = 5
-# The standard errors by which several components must be ahead of one.
+# The standard errors by which more components must be ahead of fewer.
 _SURE = 2.0
+# And the log-likelihood of all experts together, less than which is no evidence however equal the gains of experts are.
+_LEAST_LEAD = 1.0
 # Shares below this are those of an empty component.
 _TINY = 1e-300
 
@@ -113,9 +115,8 @@ class ExpertLikelihoods:
             log_likelihood = float(multiplicity @ logs) / self.lists.evidence
             trace.append(log_likelihood + sum(self.lists.log_prior(p) for p in at))
             converged = len(trace) > 1 and trace[-1] - trace[-2] <= tol * everyone
-            if converged or len(trace) >= max_iter or n == 1:
-                done = converged or n == 1
-                return MixtureEstimate(at, shares, responsibilities, trace[-1], log_likelihood, trace, done)
+            if converged or len(trace) >= max_iter:
+                return MixtureEstimate(at, shares, responsibilities, trace[-1], log_likelihood, trace, converged)
 
     def memberships(self, parameters: list[Any], shares: Floats) -> tuple[Floats, Floats]:
         """Return the log-likelihood of every expert under the mixture, and the responsibilities [K, C]."""
@@ -205,7 +206,7 @@ def estimate(
     then EM from the best to the end.
     """
     if n == 1:
-        return experts.maximise(multiplicity, np.ones((len(x), 1)), None, 1, tol)
+        return experts.maximise(multiplicity, np.ones((len(x), 1)), None, max_iter, tol)
     order = _by_content(x, multiplicity)
     order = order[multiplicity[order] > 0]
     seen: set[bytes] = set()
@@ -245,11 +246,12 @@ def choose_components(
     tol: float,
     random_state: int,
     report: Callable[[int, int], None],
-) -> HeldOut:
-    """Return the number of components by the likelihood of held-out experts, and what it was chosen from.
+) -> tuple[HeldOut, MixtureEstimate | None]:
+    """Return the number of components by the likelihood of held-out experts, and the mixture if it is above one.
 
-    One is chosen unless the best number is ahead by two standard errors; then the fewest within one standard error of
-    the best. Numbers are tried in turn until two in a row are no better than the best before.
+    The fewest components are chosen that the best number is not ahead of: by two standard errors, and by a
+    log-likelihood of 1 over all experts. A number is left out if a component of it has fewer than five experts. Numbers
+    are tried in turn until two in a row are no better than the best before.
     """
     multiplicity = experts.multiplicity
     heard = np.flatnonzero(multiplicity > 0)
@@ -257,7 +259,7 @@ def choose_components(
     most = int(min(max_components, units.sum() // _LEAST_EXPERTS, len(heard)))
     folds = int(min(folds, units.sum()))
     if most < 2 or units.sum() < 2 * _LEAST_EXPERTS:
-        return HeldOut([1], [], [], [], 1)
+        return HeldOut([1], [], [], [], 1), None
     held = _held_out(x, multiplicity, folds, random_state)
     everyone = float(held.sum())
     logs: list[Floats] = []
@@ -281,16 +283,32 @@ def choose_components(
         mean.append(float((held * own).sum()) / everyone)
         if n > 2 and max(mean[-2:]) <= max(mean[:-2]):
             break
-    best = int(np.argmax(mean))
-    lead, stderr = [], []
-    for own in logs:
-        gap = logs[best] - own
-        ahead = float((held * gap).sum()) / everyone
-        lead.append(ahead)
-        stderr.append(float(np.sqrt((held * (gap - ahead) ** 2).sum())) / everyone)
-    # One component stands unless several are surely better; among several, the fewest that are about as good.
-    chosen = 0 if lead[0] <= _SURE * stderr[0] else next(n for n in range(len(mean)) if lead[n] <= stderr[n])
-    return HeldOut(list(range(1, len(mean) + 1)), mean, lead, stderr, chosen + 1)
+    allowed = list(range(len(logs)))
+    while True:
+        best = max(allowed, key=mean.__getitem__)
+        gaps = [logs[best] - own for own in logs]
+        lead = [float((held * gap).sum()) / everyone for gap in gaps]
+        stderr = [
+            float(np.sqrt((held * (gap - ahead) ** 2).sum())) / everyone for gap, ahead in zip(gaps, lead, strict=True)
+        ]
+        chosen = next(n for n in allowed if lead[n] <= max(_SURE * stderr[n], _LEAST_LEAD / everyone))
+        held_out = HeldOut(list(range(1, len(mean) + 1)), mean, lead, stderr, chosen + 1)
+        if chosen == 0:
+            return held_out, None
+        found = estimate(
+            experts,
+            x,
+            multiplicity,
+            chosen + 1,
+            n_starts=n_starts,
+            max_iter=max_iter,
+            tol=tol,
+            random_state=random_state,
+        )
+        if np.rint(units @ found.responsibilities[heard]).min() >= _LEAST_EXPERTS:
+            return held_out, found
+        # The likelihood of held-out experts also gains from a component for a few odd ones, which is no camp.
+        allowed.remove(chosen)
 
 
 def _held_out(x: Floats, multiplicity: Floats, folds: int, random_state: int) -> Floats:

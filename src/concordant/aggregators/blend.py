@@ -130,7 +130,9 @@ class Blend(Aggregator):
     `explain` splits a score by expert, or by member with by="member". The part of a member that is itself no sum over
     experts stands under its own name in brackets.
 
-    A blend works on preferences in memory, and refuses features and blocks of instances when it is fitted.
+    A blend works on preferences in memory, and refuses features and blocks of instances when it is fitted. Features are
+    refused because only some members would see them, and held-out parts, explanations and saved files would have to
+    carry them. `BoostedTrees` and the rankers learn from preferences and features together.
 
     Cost: `cv` + 1 times the sum of the members to fit, and the sum of the members to predict. Fits run in parallel.
     Inside `checkpoint` a fit writes the held-out scores of its members as they are finished, and a resumed fit does not

@@ -51,7 +51,7 @@ _TAGS = Tags(accepts=LISTS, stochastic=True, cost="that of the model for each co
 
 
 class _TagsOfModel:
-    """The tags of a mixture: it works on what its model works on."""
+    """The tags of a mixture: it works on what its model works on. Those of the class are of the default model."""
 
     def __get__(self, mixture: Mixture | None, _: type[Mixture]) -> Tags:
         of: Any = None if mixture is None else mixture.__dict__.get("of")
@@ -81,10 +81,11 @@ class Mixture(Aggregator):
         The model of a camp: PlackettLuce, BradleyTerry, MPM or Mallows, ready made or by name. It needs free scores, a
         prior where it has one, and experts who count alike; an error names settings that do not go.
     components : "auto" or int
-        The number of camps. "auto": one, unless more are ahead in the likelihood of held-out experts by two standard
-        errors; then the fewest within one standard error of the best. One where there are fewer than ten experts.
+        The number of camps. "auto": the fewest that no other number is ahead of in the likelihood of held-out experts,
+        by two standard errors and by 1 in the log-likelihood of all of them. Every camp has at least five experts, and
+        fewer than ten experts are one camp.
     max_components : int
-        The most camps that "auto" tries. It has at least five experts for each.
+        The most camps that "auto" tries.
     folds : int
         The number of folds of experts in "auto".
     n_starts : int
@@ -129,8 +130,10 @@ class Mixture(Aggregator):
     lists as pairs and m² / 4 as differences of ranks. Observed comparisons count in full.
 
     With "auto" equal ballots are spread over the folds, as the experts they stand for would be. The numbers 1, 2, ...
-    are tried until two in a row are no better than the best before. Mallows has one dispersion for all items: of a
-    crowd that is sure of some items and unsure of others it may make two camps, where Plackett-Luce sees one.
+    are tried until two in a row are no better than the best before. A few odd experts may raise the likelihood, but are
+    no camp: a number of which a camp has fewer than five experts, in the fit to all, is left out. Mallows has one
+    dispersion for all items: of a crowd that is sure of some items and unsure of others it may make two camps, where
+    Plackett-Luce sees one.
 
     EM uses the priors of the model; for MPM one preference in a thousand is spread over all pairs, and for Mallows
     every camp has one list more, as far from its centre as lists are on average. Without them a camp of one expert
@@ -304,8 +307,9 @@ class Mixture(Aggregator):
             x = _mixture_fit.positions(votes)
             how: dict[str, Any] = {"max_iter": self.max_iter, "tol": self.tol, "random_state": self.random_state}
             how["n_starts"] = self.n_starts
+        answer: _mixture_fit.MixtureEstimate | None = None
         if n == "auto":
-            found = _mixture_fit.choose_components(
+            found, answer = _mixture_fit.choose_components(
                 lists, x, max_components=self.max_components, folds=self.folds, report=report_progress, **how
             )
             if found.score:
@@ -317,7 +321,8 @@ class Mixture(Aggregator):
         info.chosen = {"components": n}
         if n == 1:
             return self._fit_one(model, votes)
-        answer = _mixture_fit.estimate(lists, x, lists.multiplicity, int(n), **how)
+        if answer is None:
+            answer = _mixture_fit.estimate(lists, x, lists.multiplicity, int(n), **how)
         info.n_iter, info.converged, info.trace = len(answer.trace), answer.converged, answer.trace
         info.objective, info.log_likelihood = answer.objective, answer.log_likelihood
         if not answer.converged:

@@ -544,10 +544,14 @@ class Aggregator:
     ) -> tuple[list[str], Floats, Floats]:
         """Return the contributions, or raise if the scores are not a sum over experts."""
         if contributions is None:
-            can = [name for name in METHODS if METHODS[name]._contributions is not Aggregator._contributions]
+            can = [
+                name
+                for name in METHODS
+                if METHODS[name]._contributions is not Aggregator._contributions and name != self.name
+            ]
             raise KindError(
                 f"the scores of {type(self).__name__} with these parameters are no sum over experts, so there is "
-                "nothing to explain. Methods that can be explained, some of them with certain parameters only: "
+                "nothing to explain. Other methods that can be explained, some of them with certain parameters only: "
                 f"{', '.join(can)}."
             )
         return contributions

@@ -323,7 +323,10 @@ def _from_refits(method: Aggregator, votes: Preferences, consensus: Consensus, d
     each = [best_slots(consensus, n, _DEPTH) for n in range(len(votes))]
     kept = np.concatenate(each) if each else np.zeros(0, int)
     ranks = np.empty((len(drawn), len(kept)))
-    copy = type(method)(**method.get_params())
+    # What the method chose is held: a choice takes many fits.
+    chosen = method.fit_info_.chosen if "fit_info_" in method.__dict__ else {}
+    params = method.get_params()
+    copy = type(method)(**params | {name: value for name, value in chosen.items() if name in params})
     for d, weight in enumerate(drawn):
         again = votes.with_list_weights(weight[votes.list_expert] * own)
         with warnings.catch_warnings():

@@ -26,6 +26,8 @@ from concordant.data.features import Features
 from concordant.data.labels import Labels
 from concordant.errors import DataError, DataWarning, NotFittedError, without_warnings
 from concordant.execution import n_threads, report_progress, report_status, run_parallel, without_progress
+from concordant.inference.experts import lists_per_expert
+from concordant.learning.checkpoints import warn_of_no_checkpoint, without_checkpoint
 from concordant.learning.supervision import match_labels
 from concordant.metrics.evaluation import evaluate
 from concordant.metrics.ranking import CONVENTIONS
@@ -131,7 +133,8 @@ class Auto(ChosenMethod):
     For lists, Borda and CombMNZ are tried, then learned RRF, listwise linear, SVDRank, the CRF and, with the extra
     `boost`, boosted trees. At last comes the blend of the learners that are above the method that is kept, with equal
     weights: its held-out scores are there already. A method that learns from labels learns in every fold as it would
-    learn in the end, and its metric is that of instances it has not seen.
+    learn in the end, and its metric is that of instances it has not seen. Where experts of some instances are in no
+    others, the learners leave out experts they do not know (``unknown_experts="ignore"``).
 
     Parameters
     ----------
@@ -222,6 +225,14 @@ class Auto(ChosenMethod):
         self.random_state = random_state
 
     def _fit(self, preferences: Data, labels: Labels | None, validation: Any, features: Features | None) -> None:
+        warn_of_no_checkpoint(self, "a choice consists of many short fits")
+        with without_checkpoint():
+            self._choose_and_fit(preferences, labels, validation, features)
+
+    def _choose_and_fit(
+        self, preferences: Data, labels: Labels | None, validation: Any, features: Features | None
+    ) -> None:
+        """Measure what fits the data, choose, and fit the choice to all instances."""
         started = perf_counter()
         preferences, truth = check_data(preferences, labels, self.name)
         self.fit_info_.labels = match_labels(preferences, truth, self.name, require_usable=False).counts
@@ -233,6 +244,9 @@ class Auto(ChosenMethod):
         if n_labelled >= max(_FEWEST, self.folds):
             folds = make_folds(preferences, truth, self.folds, self.random_state, self.name)
             folds = [fold._replace(validation=given) for fold in folds]
+            if isinstance(self.methods, str) and any(map(_has_strangers, folds)):
+                for method in (m for m in (*kept, *others) if "unknown_experts" in m.get_params()):
+                    method.set_params(unknown_experts="ignore")
 
             def left() -> float:
                 return math.inf if self.budget is None else self.budget - (perf_counter() - started)
@@ -440,6 +454,13 @@ class Auto(ChosenMethod):
         rows = [(t.name, t.mean, t.above, t.stderr, t.seconds, t.outcome) for t in self.tried_]
         frame = pl.DataFrame(rows, schema=["method", "mean", "above", "stderr", "seconds", "outcome"], orient="row")
         return frame.with_columns(pl.col("mean", "above", "stderr").cast(pl.Float64).fill_nan(None))
+
+
+def _has_strangers(fold: FoldData) -> bool:
+    """Return whether experts of the instances to predict are not among those of the training instances."""
+    if isinstance(fold.test, Features) or isinstance(fold.train, Features):
+        return False
+    return bool(((lists_per_expert(fold.test) > 0) & (lists_per_expert(fold.train) == 0)).any())
 
 
 def _later(work: Callable[[int], Any], first: int, f: int) -> Any:
