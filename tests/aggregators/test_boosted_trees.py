@@ -271,6 +271,26 @@ def test_growing_in_another_thread_writes_nothing(capfd: pytest.CaptureFixture[s
     assert captured.err == ""
 
 
+def test_ensembles_grow_side_by_side() -> None:
+    # A number of threads that leaks from one ensemble into another ended the process here.
+    rng = np.random.default_rng(5)
+    lists = _lightgbm.TrainingLists(
+        rng.normal(size=(6000, 40)), rng.integers(0, 3, 6000), np.array([0.0, 1.0, 3.0]), np.arange(0, 6001, 30)
+    )
+    settings = _lightgbm.GrowthSettings("lambdarank", 15, 0.05, 20, 1.0, 0.5, 0.7)
+
+    def grow(seed: int) -> np.ndarray:
+        trees = _lightgbm.GrowingTrees(lists, np.arange(150), lists.X[4500:], settings, seed)
+        for _ in range(15):
+            trees.grow()
+        return trees.scores
+
+    alone = [grow(seed) for seed in range(4)]
+    with ThreadPoolExecutor(4) as pool:
+        for seed, together in enumerate(pool.map(grow, list(range(4)) * 3)):
+            np.testing.assert_array_equal(together, alone[seed % 4])
+
+
 @pytest.mark.parametrize(
     ("params", "message"),
     [({"leaves": 1}, "leaves"), ({"max_items": 20_000}, "max_items"), ({"objective": "ndcg"}, "objective")],

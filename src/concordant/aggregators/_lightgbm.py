@@ -95,9 +95,10 @@ class GrowthSettings(NamedTuple):
 def _silence_this_thread() -> None:
     """Set LightGBM's verbosity, which is that of a thread: whatever reads parameters sets it, but no update does.
 
-    Its messages would go to standard output, into the results of a command.
+    Its messages would go to standard output, into the results of a command. The number of threads is one of the
+    process, and buffers of trees that grow elsewhere are made for one thread: any other number here would overrun them.
     """
-    require_lightgbm().Dataset(np.zeros((1, 1)), params={"verbosity": -1}).construct()
+    require_lightgbm().Dataset(np.zeros((1, 1)), params={"verbosity": -1, "num_threads": 1}).construct()
 
 
 class GrowingTrees:
