@@ -716,6 +716,7 @@ class MPM(ModelPredictions):
             unknown = np.full(len(self.adherence_), np.nan)
             blocks.append(Estimates("adherence", self.experts_, self.adherence_, unknown))
             notes.append("The adherence of experts has no standard errors; those of the scores take it as known")
+            notes.append("Degrees of freedom: those of the scores; adherence not counted")
         why = ""
         if self.variances:
             why = "The variances have a prior, and no standard errors: see variance_."

@@ -373,7 +373,7 @@ class PlackettLuce(ExplainedLikelihood):
             estimate = self._estimate(_RankingData.of(preferences, self), checkpoint)
         if estimate is None:
             return None
-        n_parameters = free_scores(estimate.data.slots) + len(self.__dict__.get("tie_", ()))
+        n_parameters = free_scores(estimate.data.slots) + self._n_shared()
         scores = [f.score for f in estimate.optima]
         summaries.record(self.fit_info_, estimate.models, scores, estimate.value, n_parameters)
         how = self._interval_kind(estimate.data.slots)
@@ -715,7 +715,8 @@ class PlackettLuce(ExplainedLikelihood):
         return predictions.expert_fit(data, votes, board)
 
     def _n_shared(self) -> int:
-        return len(self.__dict__.get("tie_", ()))
+        # The mean of α² is 1, so one adherence follows from the others.
+        return len(self.__dict__.get("tie_", ())) + max(len(self.__dict__.get("adherence_", ())) - 1, 0)
 
     def _working_responses(self, votes: Any, by: str) -> WorkingResponses | None:
         if self.optimizer == "gd" or self.ties == "partition" or "feature_scores_" in self.__dict__:
