@@ -28,8 +28,8 @@ from tests.oracles import elections as oracle
 
 PROFILES, SEED = 1000, 7
 # Exact counts take too long beyond: orders of the ballots for rules that follow single orders (STV), items that
-# majorities do not separate for Kemeny, and steps of a count in rounds, about ballots × items² (Meek's, with its inner
-# rounds, fewer).
+# majorities do not separate for Kemeny, and steps of a count in rounds or pairs, about ballots × items² (Meek's, with
+# its inner rounds, fewer).
 MOST_ORDERS, MOST_IN_CIRCLE, MOST_STEPS, MOST_MEEK_STEPS = 300_000, 14, 10_000_000, 1_000_000
 # A rating that no ballot of the evidence goes below, and how many groups of tied items are approved.
 TOP, APPROVED = 1000, 2
@@ -97,7 +97,7 @@ def _borda(ballots: oracle.Ballots, items: list[str]) -> oracle.Groups:
     return oracle.ranked(items, oracle.centred_borda(ballots, items, below=True).__getitem__)
 
 
-# The method, its definition, and what limits the definition: "" for nothing, orders, rounds, or circles of majorities.
+# The method, its definition, and what limits the definition: "" for nothing, steps, orders, or circles of majorities.
 RULES: list[tuple[cc.Aggregator, Rule, str]] = [
     (cc.Plurality(), oracle.plurality, ""),
     (cc.Approval(k=2), lambda b, i: oracle.approval(b, i, 2), ""),
@@ -106,39 +106,39 @@ RULES: list[tuple[cc.Aggregator, Rule, str]] = [
         lambda b, i: oracle.approval_of_ratings(b, i, APPROVED),
         "",
     ),
-    (cc.Bucklin(), oracle.bucklin, "rounds"),
-    (cc.IRV(), oracle.irv, "rounds"),
-    (cc.IRV(ties="keep"), lambda b, i: oracle.irv(b, i, "keep"), "rounds"),
-    (cc.Coombs(), oracle.coombs, "rounds"),
-    (cc.Coombs(majority=False), lambda b, i: oracle.coombs(b, i, majority=False), "rounds"),
+    (cc.Bucklin(), oracle.bucklin, "steps"),
+    (cc.IRV(), oracle.irv, "steps"),
+    (cc.IRV(ties="keep"), lambda b, i: oracle.irv(b, i, "keep"), "steps"),
+    (cc.Coombs(), oracle.coombs, "steps"),
+    (cc.Coombs(majority=False), lambda b, i: oracle.coombs(b, i, majority=False), "steps"),
     (cc.STV(seats=2), lambda b, i: oracle.stv(b, i, 2), "orders"),
     (cc.STV(seats=3, quota="hare"), lambda b, i: oracle.stv(b, i, 3, quota="hare"), "orders"),
     (cc.STV(seats=2, transfer="meek"), lambda b, i: oracle.meek(b, i, 2), "meek"),
-    (cc.Borda(), _borda, ""),
-    (cc.Copeland(missing="unknown"), _copeland, ""),
+    (cc.Borda(), _borda, "steps"),
+    (cc.Copeland(missing="unknown"), _copeland, "steps"),
     (cc.Kemeny(ties="mean", missing="unknown"), _kemeny, "circles"),
-    (cc.Baldwin(missing="unknown"), oracle.baldwin, "rounds"),
-    (cc.Baldwin(missing="below"), lambda b, i: oracle.baldwin(b, i, below=True), "rounds"),
-    (cc.Nanson(missing="unknown"), oracle.nanson, "rounds"),
-    (cc.Nanson(missing="below"), lambda b, i: oracle.nanson(b, i, below=True), "rounds"),
-    (cc.Minimax(missing="unknown"), oracle.minimax, ""),
+    (cc.Baldwin(missing="unknown"), oracle.baldwin, "steps"),
+    (cc.Baldwin(missing="below"), lambda b, i: oracle.baldwin(b, i, below=True), "steps"),
+    (cc.Nanson(missing="unknown"), oracle.nanson, "steps"),
+    (cc.Nanson(missing="below"), lambda b, i: oracle.nanson(b, i, below=True), "steps"),
+    (cc.Minimax(missing="unknown"), oracle.minimax, "steps"),
     (
         cc.Minimax(opposition="winning-votes", missing="below"),
         lambda b, i: oracle.minimax(b, i, "winning-votes", below=True),
-        "",
+        "steps",
     ),
-    (cc.Minimax(opposition="pairwise", missing="unknown"), lambda b, i: oracle.minimax(b, i, "pairwise"), ""),
-    (cc.Schulze(missing="unknown"), oracle.schulze, ""),
+    (cc.Minimax(opposition="pairwise", missing="unknown"), lambda b, i: oracle.minimax(b, i, "pairwise"), "steps"),
+    (cc.Schulze(missing="unknown"), oracle.schulze, "steps"),
     (
         cc.Schulze(strength="margins", missing="below"),
         lambda b, i: oracle.schulze(b, i, "margins", below=True),
-        "",
+        "steps",
     ),
-    (cc.RankedPairs(missing="unknown"), oracle.ranked_pairs, ""),
+    (cc.RankedPairs(missing="unknown"), oracle.ranked_pairs, "steps"),
     (
         cc.RankedPairs(strength="winning-votes", missing="below"),
         lambda b, i: oracle.ranked_pairs(b, i, "winning-votes", below=True),
-        "",
+        "steps",
     ),
 ]
 
@@ -151,7 +151,7 @@ def _within(limit: str, ballots: oracle.Ballots, items: list[str]) -> bool:
     orders = sum(prod(factorial(len(g)) for g in groups) for _, groups in ballots)
     return {
         "": True,
-        "rounds": steps <= MOST_STEPS,
+        "steps": steps <= MOST_STEPS,
         "orders": orders <= MOST_ORDERS and steps <= MOST_STEPS,
         "meek": len(items) ** 2 * orders <= MOST_MEEK_STEPS,
     }[limit]
@@ -220,10 +220,10 @@ def elections() -> dict[str, Any]:
     failed = any(r["random"] < PROFILES or r["agreed"] < r["files"] for r in rules.values())
     left_out = (
         f"The threshold of `approval` is on ratings made of the ranks. Files are left out where the exact count takes "
-        f"too long: for rules in rounds and STV beyond {MOST_STEPS:,} ballots × items² (5,000 ballots on 100 kinds of "
-        f"sushi), for STV also beyond {MOST_ORDERS:,} ways to order the ties of all ballots, for Meek's transfers "
-        f"beyond {MOST_MEEK_STEPS:,} such ways × items², and for Kemeny with more than {MOST_IN_CIRCLE} items that "
-        "majorities do not separate."
+        f"too long: for rules that count rounds or pairs beyond {MOST_STEPS:,} ballots × items² (5,000 ballots on 100 "
+        f"kinds of sushi), for STV also beyond {MOST_ORDERS:,} ways to order the ties of all ballots, for Meek's "
+        f"transfers beyond {MOST_MEEK_STEPS:,} such ways × items², and for Kemeny with more than {MOST_IN_CIRCLE} "
+        "items that majorities do not separate."
     )
     return {"failed": failed, "profiles": PROFILES, "ballot_files": len(real), "left_out": left_out, "rules": rules}
 
