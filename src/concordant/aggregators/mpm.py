@@ -225,7 +225,7 @@ class MPM(ModelPredictions):
     (docs/uncertainty.md).
 
     With equal variances `explain` splits scores by expert. All items have one increasing function f with
-    Σ_e α_e c_ei = f(s_i), so that s_i − s_0, f(s_0) = 0, is split in proportion to α_e c_ei; s_0 is the base.
+    Σ_e α_e c_ei = f(s_i), so that s_i − z, f(z) = 0, is split in proportion to α_e c_ei; z is the base.
 
     Supervised α counts the pairs of items with different labels that the expert orders; an instance without such a pair
     is skipped, and a list of weight 2 counts twice in the mean over instances. In comparisons, every win of the item
@@ -1037,7 +1037,7 @@ class _ScoreErrors:
 
 
 def _evidence_slopes(counts: NetCounts, groups: _AdherenceGroups, solution: _ScoreEstimate) -> Floats:
-    """Return (s_i − s_0) / d_i of every slot, d_i = Σ_e α_e c_ei, where an item with d = 0 would have the score s_0.
+    """Return (s_i − z) / d_i of every slot, d_i = Σ_e α_e c_ei, where an item with d = 0 would have the score z.
 
     The estimate with equal variances has d_i = T Σ_g w_g α_g [exp(α_g s_i) B_g − exp(−α_g s_i) A_g] / Z_g for groups g
     of lists with share w_g of all T preferences, A_g = Σ exp(α_g s), B_g = Σ exp(−α_g s) and Z_g = A_g B_g − M. The
