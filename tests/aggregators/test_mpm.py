@@ -1135,3 +1135,45 @@ def test_values_whose_differences_have_no_inverse_are_refused_by_name(weight: fl
     with pytest.raises(DataError, match=r"expert 'x' in instance 'q' times the weight .* less than 1e-307"):
         cc.MPM(adherence="learned").fit_predict(close)
     assert np.isfinite(cc.MPM(adherence="learned", transform="binary").fit_predict(close).score).all()
+
+
+@pytest.mark.filterwarnings("ignore::concordant.errors.ConcordantWarning")
+@pytest.mark.parametrize("adherence", ["none", "learned"])
+def test_scores_are_explained_in_proportion_to_net_counts(adherence: str) -> None:
+    """Parts add up, and are the net counts of each expert times one number for each item; the base is one for all."""
+    rng = np.random.default_rng(5)
+    orders = {q: {e: [f"{q}{i}" for i in rng.permutation(6)] for e in "vwxyz"} for q in "abcd"}
+    votes = cc.concat([cc.from_lists(lists, q) for q, lists in orders.items()])
+    model = cc.MPM(adherence=adherence, tol=1e-12)
+    board = model.fit_predict(votes)
+    trust = dict(zip("vwxyz", [1.0] * 5, strict=True))
+    if adherence == "learned":
+        trust |= dict(zip(model.experts_, model.adherence_.tolist(), strict=True))
+    for q, lists in orders.items():
+        why = model.explain(votes, q)
+        own = dict(zip(board[q].items, board[q].score.tolist(), strict=True))
+        np.testing.assert_allclose(why.contribution.sum(axis=1) + why.base, [own[i] for i in why.items], atol=1e-9)
+        np.testing.assert_allclose(why.base, why.base[0], atol=1e-8)
+        # An expert's differences of ranks with all other items of the list.
+        net = [[trust[e] * sum(o - lists[e].index(i) for o in range(6)) for e in why.experts] for i in why.items]
+        ratio = why.contribution / np.array(net)
+        np.testing.assert_allclose(ratio, np.broadcast_to(ratio[:, :1], ratio.shape), rtol=1e-9)
+        assert (ratio > 0).all()
+
+
+def test_the_base_is_the_score_of_an_item_with_as_much_for_as_against_it() -> None:
+    votes = cc.Comparisons(
+        "q", list("eefef"), ["a", "b", "c", "d", "d"], ["b", "c", "a", "a", "b"], [5, 4, 3, 6, 1], [1, 1, 1, 2, 5]
+    )
+    even = cc.MPM(adherence="none").fit(votes).explain(votes)
+    place = even.items.index("d")
+    # d won 7 and lost 7; its score is the base, and its two parts cancel.
+    assert even.score[place] == pytest.approx(even.base[0], abs=1e-9)
+    assert even.contribution[place].sum() == pytest.approx(0.0, abs=1e-12)
+    assert np.abs(even.contribution[place]).min() > 0.05
+    separated = cc.Comparisons("q", ["e", "f"], ["a", "a"], ["b", "b"], [2, 1], [0, 0])
+    model = cc.MPM(adherence="none").fit(separated)
+    assert model.explain(separated).contribution.tolist() == [[2.0, 1.0], [-2.0, -1.0]]
+    for refused in (cc.MPM(variances=True, adherence="none"), cc.MPM(optimizer="gd", adherence="none")):
+        with pytest.raises(KindError, match="no sum over experts"):
+            refused.fit(votes).explain(votes)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import warnings
-from itertools import permutations
+from itertools import combinations, permutations
 from typing import Any
 
 import numpy as np
@@ -499,3 +500,36 @@ def test_what_cannot_be_predicted_is_an_error_that_says_why(
     model.fit_predict(VOTES)
     with pytest.raises(error, match=words):
         call(model)
+
+
+@pytest.mark.filterwarnings("ignore::concordant.errors.ConcordantWarning")
+def test_experts_have_residuals_where_an_outcome_is_certain() -> None:
+    """A certain outcome that happens tells nothing of an expert, and takes no warning of NumPy's."""
+    lists = {f"e{i}": list("abcd") for i in range(4)} | {"z": list("abdc")}
+    votes = cc.from_lists(lists)
+    model = cc.ExtendedMallows()
+    model.fit_predict(votes)
+    assert model.theta_[0] == -30.0
+    found = model.residuals(votes, by="expert")
+    # The chance that an expert with θ orders two items as π does, d places apart, from the sum over all rankings.
+    theta = float(model.theta_[4])
+    chance = np.zeros(4)
+    for p in permutations(range(4)):
+        weight = math.exp(theta * sum(a > b for a, b in combinations(p, 2)))
+        chance += weight * np.array([1.0, *(p.index(0) < p.index(d) for d in (1, 2, 3))])
+    win = chance[1:] / chance[0]
+    adjacent = [math.log(win[0])] * 2 + [math.log(1 - win[0])]
+    want = sum(adjacent) + 2 * math.log(win[1]) + math.log(win[2])
+    assert found["log_likelihood"][4] == pytest.approx(want, rel=1e-9)
+    assert found["log_likelihood"][0] == pytest.approx(0.0, abs=1e-9)
+    board = cc.Consensus(["q"] * 3, list("abc"), [1000.0, 1.0, 0.0])
+    some, all_ = (
+        cc.BradleyTerry(ties="none").fit(v).residuals(v, by="expert", consensus=board)
+        for v in (
+            cc.Comparisons("q", ["x", "y"], ["b", "b"], ["c", "c"], [3, 1], [1, 2]),
+            cc.Comparisons("q", ["x", "y"] * 2, ["b", "b", "a", "a"], ["c"] * 4, [3, 1, 5, 0], [1, 2, 0, 1]),
+        )
+    )
+    assert all_["z"][0] == pytest.approx(some["z"][0], rel=1e-12)
+    assert all_["z"][1] is None
+    assert all_["log_likelihood"][1] == -math.inf

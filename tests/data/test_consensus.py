@@ -219,6 +219,11 @@ def test_repr_shows_the_first_instance() -> None:
     )
     assert repr(consensus_of([[1, 2]])) == "Consensus: 1 instance, 2 items\n  q0: i1 > i0"
     assert repr(Consensus([], [], [])) == "Consensus: 0 instances, 0 items"
+    tied = Consensus(["q"] * 3, ["c", "a", "b"], [1.0, 2.0, 2.0])
+    assert tied.rank.tolist() == [3, 1, 1]
+    assert repr(tied).endswith("q: a = b > c")
+    assert repr(consensus_of([[1, 1, 1, 1, 1, 0]])).endswith("q0: i0 = i1 = i2 = i3 = …")
+    assert repr(consensus_of([[2, 2, 2, 2, 1]])).endswith("q0: i0 = i1 = i2 = i3 > …")
 
 
 def test_equality_sees_every_difference() -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import re
 import subprocess
 import sys
+import warnings
 from typing import Any
 
 import numpy as np
@@ -171,3 +173,34 @@ def test_what_experts_of_comparisons_spoke_of_is_counted_alike_in_a_table_and_by
         assert record["coverage"] == pytest.approx(len(seen) / votes.n_slots)
     monkeypatch.setattr("concordant.inference.experts._TABLE", 0)
     assert cc.describe_experts(votes, consensus).equals(found)
+
+
+def counted(votes: cc.Preferences, method: cc.Aggregator) -> list[str]:
+    """Return the warnings of a fit that speak of counts of voters."""
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        method.fit_predict(votes)
+    return [str(w.message) for w in found if "counts of voters" in str(w.message)]
+
+
+@pytest.mark.parametrize(
+    ("method", "advice"),
+    [
+        (cc.PlackettLuce(adherence=True), "one adherence is learned for each distinct ballot.*Pass adherence=False"),
+        (cc.BradleyTerry(reliability=True), "one reliability is learned for each.*Pass reliability=False"),
+        (cc.ExtendedMallows(), "one weight is learned for each distinct ballot.*Use Mallows"),
+    ],
+    ids=lambda value: getattr(value, "name", ""),
+)
+def test_counted_ballots_are_no_experts_to_learn_about(method: cc.Aggregator, advice: str) -> None:
+    ballots = {"1": list("abcd"), "2": list("bacd"), "3": list("acbd"), "4": list("dcba")}
+    votes = cc.from_lists(ballots, weights={"1": 40, "2": 12, "3": 9})
+    (said,) = counted(votes, method)
+    assert re.search(advice, said)
+    assert "3 of 4 experts weigh more than 1, up to 40" in said
+    assert said in method.fit_info_.warnings
+    # Trust is no count, and neither are weights of experts with lists in several instances.
+    trust = [cc.from_lists(ballots, weights={"1": 2.5, "2": 2, "3": 2}), cc.from_lists(ballots, weights={"1": 2})]
+    trust += [cc.from_lists(ballots)]
+    trust += [cc.Preferences.concat([votes, cc.from_lists(ballots, instance="r", weights={"1": 40, "2": 12, "3": 9})])]
+    assert [counted(each, method) for each in trust] == [[]] * 4

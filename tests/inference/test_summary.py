@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -302,6 +303,40 @@ def test_extended_mallows_against_the_sum_over_all_rankings() -> None:
 
 
 @QUIET
+def test_learned_adherence_counts_as_parameters() -> None:
+    """A change of the scale of α undoes one of the scores: the rank of the Jacobian is that of α and s less 1."""
+    model = cc.PlackettLuce(adherence=True)
+    model.fit_predict(tied_lists())
+    scores, alpha = model.consensus_.score[:-1], model.adherence_
+
+    def utilities(x: Floats) -> Floats:
+        s = np.append(x[:3], -x[:3].sum())
+        return np.outer(x[3:], s).ravel()
+
+    at = np.concatenate([scores, alpha])
+    jacobian = [(utilities(at + h) - utilities(at - h)) / 2e-6 for h in 1e-6 * np.eye(len(at))]
+    found = model.summary()
+    assert found.n_parameters == np.linalg.matrix_rank(np.array(jacobian), tol=1e-6) == 3 + 10 - 1
+    plain = cc.PlackettLuce()
+    plain.fit_predict(tied_lists())
+    ours, theirs = (m.goodness_of_fit(tied_lists())["df"][0] for m in (model, plain))
+    assert theirs - ours == 10 - 1
+    unnamed = cc.MPM(adherence="learned")
+    unnamed.fit_predict(tied_lists())
+    assert "adherence not counted" in repr(unnamed.summary())
+
+
+@QUIET
+def test_summary_of_one_instance_says_whose_log_likelihood_it_prints() -> None:
+    sample = cc.synthetic.mallows(4, theta={"a": -1.2, "b": -0.6, "c": -0.3}, n_instances=5, random_state=3)
+    model = cc.PlackettLuce()
+    model.fit_predict(sample.preferences)
+    note = "The log-likelihood and its degrees of freedom are those of all 5 instances"
+    assert note in model.summary(sample.preferences.instances[1]).notes
+    assert note not in model.summary().notes
+
+
+@QUIET
 def test_mpm_against_the_multinomial_over_ordered_pairs() -> None:
     votes = cc.Comparisons("q", None, ["a", "a", "b"], ["b", "c", "c"], [7, 8, 6], [3, 2, 4])
     model = cc.MPM(adherence="none")
@@ -404,6 +439,26 @@ def test_frame_dictionary_and_notebook() -> None:
     many = cc.BradleyTerry()
     many.fit_predict(cc.Comparisons("q", None, [f"i{n}" for n in range(80)], [f"i{n + 1}" for n in range(80)]))
     assert "… 21 more rows: to_frame() has all" in repr(many.summary())
+
+
+def test_decimals_follow_the_standard_errors() -> None:
+    """Coefficients of one covariate in grams and in tonnes have the same digits."""
+    grams = 1000.0 * np.array([[3.1], [0.4], [2.2], [1.6]])
+    printed = {}
+    for unit in (1.0, 1e6):
+        weight = cc.Features(["q"] * 4, list("abcd"), grams / unit, names=["weight"])
+        model = cc.BradleyTerry(prior=0)
+        model.fit_predict(games(), features=weight)
+        found = row(model.summary(), "weight")
+        (line,) = [text for text in repr(model.summary()).splitlines() if text.startswith("  weight")]
+        _, *numbers = re.findall(r"[-+.\dE]+|weight", line)
+        shown = [float(text) for text in numbers]
+        exact = [found.estimate, found.stderr, found.z, found.p_value, found.lower, found.upper]
+        np.testing.assert_allclose(shown, exact, rtol=5e-3)
+        assert abs(shown[1] / found.stderr - 1) < 5e-4
+        assert numbers[1] in model.summary()._repr_html_()
+        printed[unit] = [text.replace(".", "").lstrip("-0") for text in numbers[:2]]
+    assert printed[1.0] == printed[1e6]
 
 
 @QUIET

@@ -37,20 +37,26 @@ def ranked(items: Iterable[str], key: Callable[[str], object]) -> Groups:
 def borda(ballots: Ballots, items: Sequence[str]) -> Tally:
     """Return M points for the first place, one less for each below, the mean of the rest for each item left out."""
     out = dict.fromkeys(items, Fraction(0))
-    for weight, way in orders(ballots):
-        for place, item in enumerate(way):
-            out[item] += weight * (len(items) - place)
-        for item in set(items) - set(way):
-            out[item] += weight * Fraction(len(items) - len(way) + 1, 2)
+    for weight, groups in ballots:
+        above = 0
+        for group in [*groups, set(items).difference(*groups)]:
+            for item in group:
+                out[item] += weight * (len(items) - above - Fraction(len(group) - 1, 2))
+            above += len(group)
     return out
 
 
 def in_first(ballots: Ballots, items: Sequence[str], k: int) -> Tally:
-    """Return the weight of the orders with the item among their first k."""
+    """Return the weight of the orders with the item among their first k: of each tied group, the part that fits."""
     out = dict.fromkeys(items, Fraction(0))
-    for weight, way in orders(ballots):
-        for item in way[:k]:
-            out[item] += weight
+    for weight, groups in ballots:
+        free = k
+        for group in groups:
+            for item in group:
+                out[item] += weight * Fraction(min(free, len(group)), len(group))
+            free -= len(group)
+            if free <= 0:
+                break
     return out
 
 
@@ -78,13 +84,24 @@ def bucklin(ballots: Ballots, items: Sequence[str]) -> Groups:
     return ranked(items, key)
 
 
-def first_places(ballots: Orders, left: Iterable[str]) -> Tally:
-    """Return the votes of the items that are left."""
+def approval_of_ratings(ballots: Ballots, items: Sequence[str], groups: int) -> Groups:
+    """Return the items by how many ballots have them in their first groups, those with the best ratings."""
+    out = dict.fromkeys(items, Fraction(0))
+    for weight, ballot in ballots:
+        for item in chain(*ballot[:groups]):
+            out[item] += weight
+    return ranked(items, out.__getitem__)
+
+
+def first_places(ballots: Ballots, left: Iterable[str]) -> Tally:
+    """Return the votes of the items that are left; over all orders, tied items come first equally often."""
     out = dict.fromkeys(left, Fraction(0))
-    for weight, way in ballots:
-        for item in way:
-            if item in out:
-                out[item] += weight
+    for weight, groups in ballots:
+        for group in groups:
+            first = [item for item in group if item in out]
+            for item in first:
+                out[item] += weight / len(first)
+            if first:
                 break
     return out
 
@@ -100,10 +117,10 @@ def worst(left: Iterable[str], rounds: Sequence[Tally], last: Tally | None) -> l
 
 def irv(ballots: Ballots, items: Sequence[str], ties: str = "break") -> Groups:
     """Return the items by instant runoff, eliminated ones last."""
-    every, left, rounds, out = orders(ballots), list(items), [], Groups()
+    left, rounds, out = list(items), [], Groups()
     last = borda(ballots, items) if ties == "break" else None
     while left:
-        rounds.append(first_places(every, left))
+        rounds.append(first_places(ballots, left))
         gone = worst(left, rounds, last)
         out.insert(0, gone)
         left = [i for i in left if i not in gone]
@@ -125,13 +142,14 @@ def coombs(
     ballots: Ballots, items: Sequence[str], *, majority: bool = True, ties: str = "break", below: bool = False
 ) -> Groups:
     """Return the items by Coombs' rule."""
-    every, left, rounds = orders(ballots), list(items), []
+    left, rounds = list(items), []
     top: Groups = []
     bottom: Groups = []
     last = borda(ballots, items) if ties == "break" else None
     while left:
-        votes = first_places(every, left)
-        chosen = [i for i in left if majority and 2 * votes[i] > sum(votes.values())]
+        votes = first_places(ballots, left)
+        total = sum(votes.values())
+        chosen = [i for i in left if majority and 2 * votes[i] > total]
         if chosen:
             top.append(chosen)
         else:
@@ -164,7 +182,10 @@ def stv(ballots: Ballots, items: Sequence[str], seats: int, *, quota: str = "dro
     # The value, the order and the holder of every ballot.
     held = [(weight, way, next(iter(way), None)) for weight, way in orders(ballots)]
     while left and (free := seats - sum(map(len, elected))) > 0:
-        votes = {i: sum((v for v, _, h in held if h == i), Fraction(0)) for i in items}
+        votes = dict.fromkeys(items, Fraction(0))
+        for value, _, holder in held:
+            if holder is not None:
+                votes[holder] += value
         rounds.append(votes)
         reached = [i for i in left if votes[i] > need or (votes[i] == need and (whole or quota == "hare"))]
         chosen = reached or (left if len(left) <= free else [])
@@ -237,8 +258,9 @@ def meek(ballots: Ballots, items: Sequence[str], seats: int, *, quota: str = "dr
 
 def listed(ballot: Groups, left: Iterable[str], below: bool) -> Groups:
     """Return the groups of a ballot that are left; with `below`, the items that it leaves out are its last group."""
+    left = set(left)
     out = [[i for i in group if i in left] for group in ballot]
-    out += [[i for i in left if i not in chain(*ballot)]] if below else []
+    out += [sorted(left.difference(*ballot))] if below else []
     return [group for group in out if group]
 
 
@@ -328,18 +350,16 @@ def minimax(
     return ranked(items, lambda item: tuple(key(item)))
 
 
-def reached(start: str, arrows: Iterable[tuple[str, str]]) -> set[str]:
-    """Return the items that a chain of arrows leads to."""
-    after: dict[str, list[str]] = {}
+def reached(items: Sequence[str], arrows: Iterable[tuple[str, str]]) -> dict[str, set[str]]:
+    """Return for every item those that a chain of arrows leads to (Warshall, with a bit for each item)."""
+    number = {item: n for n, item in enumerate(items)}
+    after = [0] * len(items)
     for a, b in arrows:
-        after.setdefault(a, []).append(b)
-    found: set[str] = set()
-    waiting = [start]
-    while waiting:
-        new = [b for b in after.get(waiting.pop(), []) if b not in found]
-        found.update(new)
-        waiting += new
-    return found
+        after[number[a]] |= 1 << number[b]
+    for k, n in product(range(len(items)), repeat=2):
+        if after[n] >> k & 1:
+            after[n] |= after[k]
+    return {a: {b for m, b in enumerate(items) if after[n] >> m & 1} for a, n in number.items()}
 
 
 def by_precedence(items: Sequence[str], precedes: Callable[[str, str], bool]) -> Groups:
@@ -354,9 +374,8 @@ def schulze(ballots: Ballots, items: Sequence[str], kind: str = "winning-votes",
     arrows = strengths(pair_votes(ballots, items, below), kind)
     path = dict.fromkeys(((a, b) for a in items for b in items), Fraction(0))
     for least in sorted(set(arrows.values())):
-        strong = [pair for pair, s in arrows.items() if s >= least]
-        for a in items:
-            path.update(dict.fromkeys(((a, b) for b in reached(a, strong)), least))
+        after = reached(items, [pair for pair, s in arrows.items() if s >= least])
+        path.update(dict.fromkeys(((a, b) for a in items for b in after[a]), least))
     return by_precedence(items, lambda a, b: path[a, b] > path[b, a])
 
 
@@ -365,9 +384,11 @@ def ranked_pairs(ballots: Ballots, items: Sequence[str], kind: str = "margins", 
     arrows = strengths(pair_votes(ballots, items, below), kind)
     locked: list[tuple[str, str]] = []
     for strength in sorted(set(arrows.values()), reverse=True):
-        equal = [(a, b) for (a, b), s in arrows.items() if s == strength and a not in reached(b, locked)]
-        locked += [(a, b) for a, b in equal if a not in reached(b, locked + equal)]
-    after = {a: reached(a, locked) for a in items}
+        after = reached(items, locked)
+        equal = [(a, b) for (a, b), s in arrows.items() if s == strength and a not in after[b]]
+        after = reached(items, locked + equal)
+        locked += [(a, b) for a, b in equal if a not in after[b]]
+    after = reached(items, locked)
     return by_precedence(items, lambda a, b: b in after[a])
 
 

@@ -354,6 +354,23 @@ def test_tables_that_are_cut_say_so_where_they_are_searched() -> None:
     assert "data-all" not in page.partition("<script>")[0]
 
 
+def test_short_tables_do_not_scroll_and_the_heat_map_has_its_words_beside_it() -> None:
+    """A table one row too long hid its last row behind the axis, and half the page beside a heat map was empty."""
+
+    def parts(n_items: int, n_experts: int) -> list[tuple[str | None, str | None]]:
+        lists = {f"e{k}": [f"i{(k * 7 + j) % n_items}" for j in range(n_items)] for k in range(n_experts)}
+        tree = Tree(render(build_report(cc.from_lists(lists), methods=[("borda", cc.Borda())])))
+        said = [attrs for _, attrs, _ in tree.all("div") if attrs.get("aria-label") in ("Leaderboard", "Experts")]
+        (beside,) = [text for _, attrs, text in tree.all("div") if attrs.get("class") == "beside"]
+        assert f"{n_experts} experts. Highest agreement: " in beside
+        assert "Items per list" in (tiles := " ".join(text for _, _, text in tree.all("dl")))
+        assert "all the same" in tiles
+        return [(attrs["aria-label"], attrs["class"]) for attrs in said]
+
+    assert parts(20, 5) == [("Leaderboard", "box"), ("Experts", "box")]
+    assert parts(21, 21) == [("Leaderboard", "box tall"), ("Experts", "box tall")]
+
+
 def test_items_that_few_saw_are_flagged() -> None:
     lists = {f"e{k}": ["a", "b", "c"] for k in range(8)}
     lists["e0"] = ["rare", "a", "b", "c"]

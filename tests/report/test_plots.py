@@ -15,6 +15,7 @@ import pytest
 mpl = pytest.importorskip("matplotlib", reason="matplotlib is not installed (pip install 'concordant[plot]')")
 
 from matplotlib._pylab_helpers import Gcf  # noqa: E402
+from matplotlib.collections import PathCollection  # noqa: E402
 from matplotlib.colors import to_hex  # noqa: E402 - only where there is matplotlib
 from matplotlib.figure import Figure  # noqa: E402
 from scripts import plot_gallery  # noqa: E402
@@ -484,7 +485,7 @@ def test_network_has_a_line_for_every_two_items_that_met() -> None:
     assert len(dots) == 2  # two groups
     assert "2 groups of items that never met" in ax.get_xlabel().replace("\n", " ")
     assert "widest line: 10 meetings" in ax.get_xlabel().replace("\n", " ")
-    name_at = {tuple(np.round(np.array(t.get_position()) / 1.07, 6)): t.get_text() for t in ax.texts[:5]}
+    name_at = {tuple(np.round(t.xy, 6)): t.get_text() for t in ax.texts[:5]}
     pairs = {
         frozenset(name_at[tuple(np.round(end, 6))] for end in line): width
         for line, width in zip(lines.get_segments(), lines.get_linewidths(), strict=True)
@@ -509,7 +510,7 @@ def test_majority_graph_has_an_arrow_from_every_winner_to_its_loser() -> None:
     circle = {"x": list("abcd"), "y": list("bcad"), "z": list("cabd")}
     p = cc.from_lists(circle, weights={"x": 4, "y": 3, "z": 2})
     ax = plots.majority_graph(p)
-    place = {t.get_text(): np.array(t.get_position()) / 1.07 for t in ax.texts if t.get_text() in list("abcd")}
+    place = {t.get_text(): np.array(t.xy) for t in ax.texts if t.get_text() in list("abcd")}
     drawn = {
         tuple(min(place, key=lambda i, end=end: np.abs(place[i] - end).sum()) for end in arrow._posA_posB)
         for arrow in ax.patches
@@ -532,10 +533,42 @@ def test_names_of_a_network_do_not_overlap() -> None:
     votes = cc.Comparisons("q", None, names[left[left != right]], names[right[left != right]])
     ax = plots.network(votes)
     ax.figure.canvas.draw()
-    places = np.array([t.get_position() for t in ax.texts if t.get_text().startswith("a long")])
+    places = np.array([t.xy for t in ax.texts if t.get_text().startswith("a long")])
     apart = np.linalg.norm(places[:, None] - places[None, :], axis=2)[np.triu_indices(len(places), 1)].min()
     units = np.ptp(ax.get_xlim()) / ax.get_window_extent().width * ax.figure.dpi / 72
     assert apart > SMALL * units
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 5, 8, 9, 12, 13, 20])
+@pytest.mark.parametrize("draw", [plots.majority_graph, plots.network])
+def test_names_around_a_circle_are_clear_of_its_dots(draw: Any, n: int) -> None:
+    """The options of Debian's vote on its logo lay on their dots, in a ring that filled a quarter of the figure."""
+    known = ["Swirl", "DV", "Old Logo", "Modified", "Fixed Chicken", "Further Discussion", "Ants", "Seal"]
+    names = (known + [f"Option {i}" for i in range(30)])[:n]
+    ax = draw(cc.from_lists({"x": names}))
+    ax.figure.draw_without_rendering()
+    points = ax.figure.dpi / 72
+    marks = [c for c in ax.collections if isinstance(c, PathCollection)]
+    dots = ax.transData.transform(np.concatenate([np.asarray(c.get_offsets()) for c in marks]))
+    sizes = [np.broadcast_to(c.get_sizes(), len(c.get_offsets())) for c in marks]
+    radius = np.sqrt(np.concatenate(sizes)) / 2 * points
+    shown = [t for t in ax.texts if t.get_text() in names]
+    assert len(shown) == len(dots) == n
+    whole = ax.figure.bbox
+    for text in shown:
+        # The box of the name as if it lay flat, about the point it is turned around.
+        at, turn = text.get_transform().transform(text.get_position()), np.radians(text.get_rotation())
+        text.set_rotation(0)
+        box = text.get_window_extent()
+        away = (dots - at) @ np.array([[np.cos(turn), -np.sin(turn)], [np.sin(turn), np.cos(turn)]]) + at
+        nearest = np.clip(away, box.min, box.max)
+        assert (np.linalg.norm(away - nearest, axis=1) > radius + points).all(), text.get_text()
+        corners = np.array([[x, y] for x in box.intervalx for y in box.intervaly]) - at
+        corners = corners @ np.array([[np.cos(turn), np.sin(turn)], [-np.sin(turn), np.cos(turn)]]) + at
+        assert (corners > -1).all(), text.get_text()
+        assert (corners < np.array([whole.width, whole.height]) + 1).all(), text.get_text()
+    diameter = 2 * np.linalg.norm(dots[0] - ax.transData.transform((0, 0)))
+    assert diameter > (0.6 if n <= 12 else 0.35) * whole.height
 
 
 def test_columns_of_a_matrix_of_pairs_are_told_apart_by_their_rank() -> None:

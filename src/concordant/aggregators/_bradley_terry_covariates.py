@@ -1,4 +1,4 @@
-"""Covariates of items in Bradley-Terry and Plackett-Luce: scores linear in features, s_i = x_i · b.
+"""Covariates of items in Bradley-Terry and Plackett-Luce: scores linear in features, s_i = x_i · ψ.
 
 Only differences within an instance matter, so the features are centred there and replaced by a basis of independent
 columns; of collinear features the coefficients of least norm are taken.

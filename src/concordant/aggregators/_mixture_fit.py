@@ -1,8 +1,8 @@
 """Finite mixtures of ranking models: EM from several starts, and the number of components by held-out likelihood.
 
-Expert e belongs to component c with prior probability π_c, and all lists of an expert come from one component. EM
+Expert e belongs to component c with prior probability ω_c, and all lists of an expert come from one component. EM
 alternates the posterior probabilities of membership (responsibilities) with weighted fits of every component, and the
-penalised log-likelihood Σ_e m_e log Σ_c π_c exp(ℓ_ec) + Σ_c log prior_c never falls; m_e is the number of equal experts
+penalised log-likelihood Σ_e n_e log Σ_c ω_c exp(ℓ_ec) + Σ_c log prior_c never falls; n_e is the number of equal experts
 that e stands for.
 
 Nothing here depends on the names or the order of experts, items and rows: random numbers go to the experts in an order

@@ -137,10 +137,13 @@ class ModelPredictions(Aggregator):
         with np.errstate(divide="ignore", invalid="ignore"):
             logs = np.sum([np.where(n > 0, n * np.log(p), 0.0) for n, p in zip(counts, law, strict=True)], axis=0)
             logit = np.log(win) - np.log(loss)
-        # The derivative of the log-likelihood in a factor of all logits of the expert, at 1.
-        points = win + tie / 2
-        slope = logit * (rows.n_left + rows.n_ties / 2 - rows.n * points)
-        spread = rows.n * logit**2 * (win + tie / 4 - points**2)
+        # The derivative of the log-likelihood in a factor of all logits of the expert, at 1. An outcome that is certain
+        # tells nothing of the factor where it happens.
+        certain = np.isinf(logit)
+        points = np.where(certain, logit > 0, win + tie / 2)
+        surplus = rows.n_left + rows.n_ties / 2 - rows.n * points
+        slope = np.multiply(logit, surplus, out=np.zeros(len(logit)), where=surplus != 0)
+        spread = np.multiply(rows.n * logit**2, win + tie / 4 - points**2, out=np.zeros(len(logit)), where=~certain)
         n, log_likelihood, gradient, variance = (
             _counts(rows.expert, each, votes.n_experts) for each in (rows.n, logs, slope, spread)
         )

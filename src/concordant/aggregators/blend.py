@@ -76,13 +76,13 @@ class Blend(Aggregator):
 
     The scores of a member are standardised within the instance, so that scores of any scale can be added:
 
-        score(i) = Σ_m w_m z_m(i),    z_m(i) = (score_m(i) − mean_m) / deviation_m.
+        score(i) = Σ_n v_n z_n(i),    z_n(i) = (score_n(i) − mean_n) / deviation_n.
 
     A member that ties all items of an instance adds 0 to each.
 
-    `fit` learns the members, and the weights w_m ≥ 0. For these, the labelled instances are split into `cv` parts, and
+    `fit` learns the members, and the weights v_n ≥ 0. For these, the labelled instances are split into `cv` parts, and
     each member scores every part after it has learned from the others. The weights minimise the mean listwise loss of
-    these held-out scores, that of `ListwiseLinear`, plus l2/2 · Σ (w_m − mean weight)². The penalty pulls them towards
+    these held-out scores, that of `ListwiseLinear`, plus l2/2 · Σ (v_n − mean weight)². The penalty pulls them towards
     equal weights. With l2="auto" it is the strongest of a path whose loss on held-out instances exceeds the least by at
     most one standard error of the paired differences: members count differently only as far as the data show it. The
     problem is convex, so that the result does not depend on a starting point. At last the weights are divided by their

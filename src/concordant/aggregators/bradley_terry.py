@@ -58,11 +58,13 @@ from concordant.errors import (
     KindError,
     NotFittedError,
     ParameterError,
+    Setting,
     UncertaintyWarning,
     listing,
 )
 from concordant.execution import Shards
 from concordant.execution.blocks import Blocks, shards_of
+from concordant.inference.experts import warn_counted_ballots
 from concordant.inference.likelihood import free_scores
 from concordant.inference.uncertainty import ScoreCovariance, is_covariance, with_intervals
 from concordant.kernels.pairwise_wins import pair_room
@@ -221,7 +223,7 @@ class BradleyTerry(ExplainedLikelihood):
     `goodness_of_fit` and `calibration` hold votes against them, and `explain` splits every score by expert or opponent
     (docs/uncertainty.md).
 
-    `fit(..., features=)` makes the scores linear in covariates of the items: s_i = x_i · b, with the prior still on s.
+    `fit(..., features=)` makes the scores linear in covariates of the items: s_i = x_i · ψ, with the prior still on s.
     Every item needs a row. A constant added to a feature within an instance changes nothing; of collinear columns the
     coefficients of least norm (in standardised columns) are taken, with a warning. A missing value (NaN) is an error.
     `predict` then needs items that the features of `fit` described.
@@ -256,13 +258,13 @@ class BradleyTerry(ExplainedLikelihood):
 
     (without ties the first two). The adherence α_e is a slope: 0 is a coin, below 0 an inverted expert. b_e is the
     expert's side bias and t_e the tendency to tie. The prior: s_i is normal with mean 0 and precision λ; α_e, b_e and
-    t_e are normal with means m and variances v, the same for all experts and estimated with the rest (empirical
+    t_e are normal with means μ and variances v, the same for all experts and estimated with the rest (empirical
     Bayes), so experts with few comparisons shrink to the mean. Slopes have normal posteriors with standard deviation
     h_e, because scores and uncertain slopes would otherwise inflate each other. The objective, a lower bound of the log
     marginal likelihood, is
 
         Σ_rows ½ [log P(row | α_e + h_e) + log P(row | α_e − h_e)] − ½ λ Σ_i s_i²
-            − ½ Σ_e [(α_e − m_α)² + h_e²] / v_α − ½ Σ_e (b_e − m_b)² / v_b − ½ Σ_e (t_e − m_t)² / v_t + Σ_e log h_e.
+            − ½ Σ_e [(α_e − μ_α)² + h_e²] / v_α − ½ Σ_e (b_e − μ_b)² / v_b − ½ Σ_e (t_e − μ_t)² / v_t + Σ_e log h_e.
 
     (s, α) and (c s, α / c) have the same likelihood: the scale is that of the reliable experts, Σ_e n_e E[α_e²] =
     Σ_e n_e E|α_e| for n_e comparisons by e, and the majority decides the sign. `adherence_` is the expert's
@@ -1060,6 +1062,8 @@ class BradleyTerry(ExplainedLikelihood):
         """Estimate the scores and the reliability of every expert jointly."""
         from concordant.aggregators._expert_reliability import fit_judges
 
+        plain = Setting("reliability", False)
+        warn_counted_ballots(preferences, "reliability", f"Pass {plain}.", self._warn, plain)
         ties = self.ties != "none"
         if isinstance(preferences, Comparisons) and not ties:
             self._warn_dropped_ties(preferences)

@@ -604,8 +604,7 @@ class CategoryBoards:
         boards = [("overall", total, self.overall)]
         boards += [(name, self.n_votes[name], self[name]) for name in self.categories[:_LINES]]
         for name, n, board in boards:
-            best = board.ranking()[:_SHOWN]
-            lines.append(f"{name} ({n:,.10g} votes): {' > '.join(best)}{' > …' if m > _SHOWN else ''}")
+            lines.append(f"{name} ({n:,.10g} votes): {board._weak_order(None, _SHOWN)}")
         if len(self) > _LINES:
             lines.append(f"… {len(self) - _LINES} more categories")
         return describe("CategoryBoards", lines)

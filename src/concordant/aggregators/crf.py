@@ -74,7 +74,7 @@ class CRF(LinearAggregator):
 
     The score of item i in an instance of M items is
 
-        f(i) = Σ_e a_e [expert e does not list i] + b⁺_e row_e(i) / M − b⁻_e col_e(i) / M,
+        f(i) = Σ_e a_e [expert e does not list i] + g⁺_e row_e(i) / M − g⁻_e col_e(i) / M,
 
     where row_e(i) is the sum of the strengths with which e prefers i to other items, and col_e(i) that with which it
     prefers other items to i. The probability of a ranking is proportional to exp(Σ_pos f(item at pos) / ln(pos + 1)),
@@ -88,7 +88,7 @@ class CRF(LinearAggregator):
     the a_e, minus its losses with missing="below". A list of weight 2 counts twice. Instances whose items all have the
     same gain in the metric are ignored in training.
 
-    Estimand: the weights a, b⁺ and b⁻ with the greatest expected metric on instances like those of training.
+    Estimand: the weights a, g⁺ and g⁻ with the greatest expected metric on instances like those of training.
 
     Parameters
     ----------
@@ -152,12 +152,12 @@ class CRF(LinearAggregator):
     experts_ : list of str
         The experts with weights, sorted, then "*" for shared weights.
     weights_ : float64[experts, 3]
-        a, b⁺, b⁻.
+        a, g⁺, g⁻.
     adherence_ : float64[experts]
         The mean difference of score between the first and the last item of the expert's lists; negative if the model
         reverses them.
     expert_details_ : dict
-        "alpha", "beta_plus", "beta_minus" (a, b⁺, b⁻); "listed", the mean difference of score between an item that the
+        "alpha", "beta_plus", "beta_minus" (a, g⁺, g⁻); "listed", the mean difference of score between an item that the
         expert lists and one that it does not; "meaning", a description in words.
     pruned_ : list of str
         Experts that `prune` removed; their lists are ignored.

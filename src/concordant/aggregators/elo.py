@@ -25,12 +25,12 @@ _USUAL_SCALE = 400.0
 class Elo(ModelPredictions):
     """Online Elo ratings: after each comparison the winner takes points from the loser.
 
-    All items begin with `initial`. After left met right, left gains k (S − E) and right loses as much: S is 1 for a
-    win, ½ for a tie and 0 for a loss, and E = 1 / (1 + exp(ln 10 · (R_right − R_left) / scale)) is the
+    All items begin with `initial`. After left met right, left gains `k` (S − E) and right loses as much: S is 1 for a
+    win, ½ for a tie and 0 for a loss, and E = 1 / (1 + exp(ln 10 · (s_right − s_left) / scale)) is the
     expected result.
 
     The ratings **depend on the order of the comparisons**: in the order of their times where they have times, else in
-    the order of the rows. The last comparisons count most, and ratings never settle: k is both the speed of learning
+    the order of the rows. The last comparisons count most, and ratings never settle: `k` is both the speed of learning
     and the noise. `bradley-terry` estimates the same quantity (natural scores times scale / ln 10) from all comparisons
     at once, with intervals, and `half_life=` lets it forget; use Elo as a baseline.
 

@@ -63,14 +63,14 @@ class ListwiseLinear(LinearAggregator):
 
     The score is that of the `CRF`, which treats ties, missing items and list weights in the same way:
 
-        score(i) = Σ_e a_e [expert e does not list i] + b⁺_e row_e(i) / M − b⁻_e col_e(i) / M.
+        score(i) = Σ_e a_e [expert e does not list i] + g⁺_e row_e(i) / M − g⁻_e col_e(i) / M.
 
     `fit` minimises the mean over instances of -Σ_i t_i ln softmax(score)_i, plus l2/2 · Σ (weight · spread)², where t_i
-    is the gain of the label over the sum of all gains. The spread of a column (a, b⁺, b⁻) is its standard
+    is the gain of the label over the sum of all gains. The spread of a column (a, g⁺, g⁻) is its standard
     deviation within instances, so that one penalty suits all columns. The problem is convex: the result does not depend
     on a starting point. Instances without a positive gain are ignored in training.
 
-    Estimand: the weights a, b⁺ and b⁻ under which the softmax of the scores is closest to the items' shares of the
+    Estimand: the weights a, g⁺ and g⁻ under which the softmax of the scores is closest to the items' shares of the
     gain, on average over instances like those of training.
 
     Parameters
@@ -112,12 +112,12 @@ class ListwiseLinear(LinearAggregator):
     experts_ : list of str
         The experts with weights, sorted, then "*" for shared weights.
     weights_ : float64[experts, 3]
-        a, b⁺, b⁻; two more columns for each further transform.
+        a, g⁺, g⁻; two more columns for each further transform.
     adherence_ : float64[experts]
         The mean difference of score between the first and the last item of the expert's lists; negative if the model
         reverses them.
     expert_details_ : dict
-        "alpha", "beta_plus", "beta_minus" (a, b⁺, b⁻); "listed", the mean difference of score between an item that the
+        "alpha", "beta_plus", "beta_minus" (a, g⁺, g⁻); "listed", the mean difference of score between an item that the
         expert lists and one that it does not; "meaning", a description in words.
     training_ : dict
         Summary of the training lists; see `CRF`, whose notes on longer lists also apply here.

@@ -56,7 +56,7 @@ from concordant.errors import (
 )
 from concordant.execution import Shards, map_instances, report_progress, threads, without_progress
 from concordant.execution.blocks import Blocks, shards_of
-from concordant.inference.experts import check_known
+from concordant.inference.experts import check_known, warn_counted_ballots
 from concordant.inference.predictions import RankingLaw
 from concordant.inference.summary import Estimates, ModelReport
 from concordant.kernels import kemeny, mallows
@@ -745,6 +745,7 @@ class ExtendedMallows(ModelPredictions):
         self, preferences: Any, labels: Labels | None, validation: Any, features: Features | None
     ) -> list[PooledLists] | None:
         self._check_combination(labels)
+        warn_counted_ballots(preferences, "weight", "Use Mallows, which weighs all voters equally.", self._warn)
         blocks = shards_of(preferences).persist(_block_of, self)
         experts = preferences.experts.tolist()
         start = self._starting_theta(experts)

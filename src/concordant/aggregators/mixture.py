@@ -64,9 +64,9 @@ class _TagsOfModel:
 class Mixture(Aggregator):
     """The mean over the experts of the scores of their camp; camps, memberships and camps' scores come by EM.
 
-    The model is a finite mixture: expert e belongs to camp c with probability π_c, and all lists of e come from the
+    The model is a finite mixture: expert e belongs to camp c with probability ω_c, and all lists of e come from the
     model of that camp, a Plackett-Luce, Bradley-Terry, multinomial preference or Mallows model with scores of its own
-    in every instance. EM maximises Σ_e log Σ_c π_c exp(ℓ_ec), ℓ_ec the log-likelihood of the lists of e in camp c.
+    in every instance. EM maximises Σ_e log Σ_c ω_c exp(ℓ_ec), ℓ_ec the log-likelihood of the lists of e in camp c.
 
     Estimand: the shares of the camps, the probability with which every expert belongs to each, and the scores that
     `of` estimates from the members of each camp alone.
@@ -126,7 +126,7 @@ class Mixture(Aggregator):
     Bradley-Terry and the multinomial preference model count the pairs of a list as independent, which they are not: the
     m (m − 1) / 2 pairs of a list of m items say as much as some 3 m / 2 independent ones. Memberships and held-out
     likelihoods would be far too sure, and a homogeneous crowd would fall into camps. So ℓ_ec is divided by the design
-    effect of the lists, Σ_l Σ_i c_li² / Σ_l 2 T_l for net counts c and T preferences, which is (m + 1) / 3 for complete
+    effect of the lists, Σ_L Σ_i c_Li² / Σ_L 2 T_L for net counts c and T preferences, which is (m + 1) / 3 for complete
     lists as pairs and m² / 4 as differences of ranks. Observed comparisons count in full.
 
     With "auto" equal ballots are spread over the folds, as the experts they stand for would be. The numbers 1, 2, ...

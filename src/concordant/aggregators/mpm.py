@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     from concordant.aggregators._mixture_likelihoods import MPMLists
     from concordant.aggregators._mpm_fit import AdherenceBlock, AdherenceFit, PreferenceSummary
     from concordant.aggregators._mpm_variances import Variances
+    from concordant.data.explanation import Contributions
     from concordant.data.features import Features
     from concordant.data.labels import Labels
     from concordant.kernels.mpm import PackedCounts
@@ -74,6 +75,8 @@ Bools = NDArray[np.bool_]
 
 # By default the adherence is learned from this many instances on.
 _LEAST_INSTANCES = 20
+# Net counts below this share of all preferences have the slope of 0: scores are known to `tol` only.
+_CLEAR_EVIDENCE = 1e-6
 # Beyond this many items tables of all pairs are made on request only.
 _MANY_ITEMS = 5000
 
@@ -220,6 +223,9 @@ class MPM(ModelPredictions):
     After `fit_predict`, `outcome_probabilities(a, b)` is the probability that a preference about these two items is for
     a, P(a over b) / (P(a over b) + P(b over a)); `residuals`, `goodness_of_fit` and `calibration` take comparisons
     (docs/uncertainty.md).
+
+    With equal variances `explain` splits scores by expert. All items have one increasing function f with
+    Σ_e α_e c_ei = f(s_i), so that s_i − z, f(z) = 0, is split in proportion to α_e c_ei; z is the base.
 
     Supervised α counts the pairs of items with different labels that the expert orders; an instance without such a pair
     is skipped, and a list of weight 2 counts twice in the mean over instances. In comparisons, every win of the item
@@ -708,6 +714,19 @@ class MPM(ModelPredictions):
             warn=self._warn,
         )
 
+    def _contributions(self, preferences: Votes) -> Contributions | None:
+        nameless = isinstance(preferences, Comparisons) and preferences.expert is None
+        if self.variances or self.optimizer == "gd" or nameless:
+            return None
+        counts = net_counts(preferences, self.transform, False)
+        groups = _AdherenceGroups.of(counts, self._theta(counts))
+        solution = self._solve(counts, groups)
+        slope = _evidence_slopes(counts, groups, solution)
+        lists = np.repeat(np.arange(len(counts.expert)), np.diff(counts.list_offsets))
+        parts = np.zeros((len(solution.score), preferences.n_experts))
+        np.add.at(parts, (counts.slot, counts.expert[lists]), slope[counts.slot] * groups.theta[lists] * counts.net)
+        return preferences.experts.tolist(), parts, solution.score - parts.sum(axis=1)
+
     def _model_report(self) -> ModelReport:
         blocks, info = [score_estimates(self.consensus_)], self.fit_info_
         notes = ["Observations are draws from all ordered pairs of an instance: not comparable with Bradley-Terry"]
@@ -716,6 +735,7 @@ class MPM(ModelPredictions):
             unknown = np.full(len(self.adherence_), np.nan)
             blocks.append(Estimates("adherence", self.experts_, self.adherence_, unknown))
             notes.append("The adherence of experts has no standard errors; those of the scores take it as known")
+            notes.append("Degrees of freedom: those of the scores; adherence not counted")
         why = ""
         if self.variances:
             why = "The variances have a prior, and no standard errors: see variance_."
@@ -1014,3 +1034,33 @@ class _ScoreErrors:
                     max_iter=100,
                 ).score
         return out
+
+
+def _evidence_slopes(counts: NetCounts, groups: _AdherenceGroups, solution: _ScoreEstimate) -> Floats:
+    """Return (s_i − z) / d_i of every slot, d_i = Σ_e α_e c_ei, where an item with d = 0 would have the score z.
+
+    The estimate with equal variances has d_i = T Σ_g w_g α_g [exp(α_g s_i) B_g − exp(−α_g s_i) A_g] / Z_g for groups g
+    of lists with share w_g of all T preferences, A_g = Σ exp(α_g s), B_g = Σ exp(−α_g s) and Z_g = A_g B_g − M. The
+    right side is one increasing function of s_i for all items of an instance.
+    """
+    from scipy.optimize import brentq
+    from scipy.special import logsumexp
+
+    slope = np.where(np.repeat(solution.separated, np.diff(counts.offsets)), 1.0, 0.0)
+    for n in np.flatnonzero(solution.finite & (groups.total > 0)).tolist():
+        own, group = slice(*counts.offsets[n : n + 2]), slice(*groups.starts[n : n + 2])
+        s, net, weight, alpha = solution.score[own], groups.net[own], groups.share[group], groups.level[group]
+        log_a, log_b = logsumexp(np.outer(alpha, s), axis=1), logsumexp(np.outer(-alpha, s), axis=1)
+        fewer = np.log1p(-len(s) * np.exp(-log_a - log_b))
+
+        def winning(x: float, a: Floats = alpha, shift: Floats = log_a + fewer, w: Floats = weight) -> Any:
+            return w * a * np.exp(a * x - shift)
+
+        def losing(x: float, a: Floats = alpha, shift: Floats = log_b + fewer, w: Floats = weight) -> Any:
+            return w * a * np.exp(-a * x - shift)
+
+        zero = brentq(lambda x, f=winning, g=losing: float((f(x) - g(x)).sum()), s.min() - 1.0, s.max() + 1.0)
+        flat = float(groups.total[n] * (alpha * (winning(zero) + losing(zero))).sum())
+        clear = np.abs(net) > _CLEAR_EVIDENCE * groups.total[n]
+        slope[own] = np.divide(s - zero, net, out=np.full(len(s), 1.0 / flat), where=clear)
+    return slope

@@ -56,7 +56,7 @@ from concordant.errors import (
 )
 from concordant.execution import InMemory, Shards, report_progress, without_progress
 from concordant.execution.blocks import Blocks, shards_of
-from concordant.inference.experts import learned_adherence
+from concordant.inference.experts import learned_adherence, warn_counted_ballots
 from concordant.inference.likelihood import free_scores
 from concordant.inference.uncertainty import (
     WEAK_PRIOR,
@@ -183,13 +183,13 @@ class PlackettLuce(ExplainedLikelihood):
 
     Notes
     -----
-    The likelihoods of a list with blocks X_1, X_2, ... (tied items share a block), R_k the items of block k and below
+    The likelihoods of a list with blocks X_1, X_2, ... (tied items share a block), A_k the items of block k and below
     it, φ = exp(s):
 
-    - "average" (Efron): Π_k Π_{X_k} φ / Π_{j<|X_k|} (Σ_{R_k} φ − (j/|X_k|) Σ_{X_k} φ), over all blocks but the last. A
+    - "average" (Efron): Π_k Π_{X_k} φ / Π_{j<|X_k|} (Σ_{A_k} φ − (j/|X_k|) Σ_{X_k} φ), over all blocks but the last. A
       tie is missing knowledge about an order that exists; there is no tie parameter.
-    - "partition": Π_k Σ_{X_k} φ / Σ_{R_k} φ, over all blocks but the last.
-    - "davidson-luce": Π_k δ_{|X_k|} (Π_{X_k} φ)^{1/|X_k|} / Σ_n δ_n Σ_{C ⊆ R_k, |C| = n} (Π_C φ)^{1/n}, δ_1 = 1, over
+    - "partition": Π_k Σ_{X_k} φ / Σ_{A_k} φ, over all blocks but the last.
+    - "davidson-luce": Π_k δ_{|X_k|} (Π_{X_k} φ)^{1/|X_k|} / Σ_n δ_n Σ_{C ⊆ A_k, |C| = n} (Π_C φ)^{1/n}, δ_1 = 1, over
       all blocks but a single last item. A tie says that its items are equally good. The probabilities of all ordered
       partitions with ties of the sizes seen sum to 1, and the log-likelihood is concave in the scores and log δ. For
       two items it is Davidson's model of Bradley-Terry, ν = δ_2. exp(s_i − s_j) are the odds of i against j given that
@@ -204,7 +204,7 @@ class PlackettLuce(ExplainedLikelihood):
     `outcome_probabilities` predict new lists, `residuals` and `calibration` hold lists against them, and `explain`
     splits every score by expert or opponent (docs/uncertainty.md).
 
-    `fit(..., features=)` makes the scores linear in covariates of the items: s_i = x_i · b, with the prior still on s.
+    `fit(..., features=)` makes the scores linear in covariates of the items: s_i = x_i · ψ, with the prior still on s.
     Every item needs a row. A constant added to a feature within an instance changes nothing; of collinear columns the
     coefficients of least norm (in standardised columns) are taken, with a warning. A missing value (NaN) is an error.
     `predict` then needs items that the features of `fit` described. It needs optimizer="newton", no adherence and no
@@ -368,12 +368,14 @@ class PlackettLuce(ExplainedLikelihood):
         if self._has_tie_parameters:
             estimate = self._learn_ties(preferences, checkpoint)
         elif self.adherence:
+            plain = Setting("adherence", False)
+            warn_counted_ballots(preferences, "adherence", f"Pass {plain}.", self._warn, plain)
             estimate = self._learn_adherence(preferences, checkpoint)
         elif not isinstance(preferences, Blocks):
             estimate = self._estimate(_RankingData.of(preferences, self), checkpoint)
         if estimate is None:
             return None
-        n_parameters = free_scores(estimate.data.slots) + len(self.__dict__.get("tie_", ()))
+        n_parameters = free_scores(estimate.data.slots) + self._n_shared()
         scores = [f.score for f in estimate.optima]
         summaries.record(self.fit_info_, estimate.models, scores, estimate.value, n_parameters)
         how = self._interval_kind(estimate.data.slots)
@@ -715,7 +717,8 @@ class PlackettLuce(ExplainedLikelihood):
         return predictions.expert_fit(data, votes, board)
 
     def _n_shared(self) -> int:
-        return len(self.__dict__.get("tie_", ()))
+        # The mean of α² is 1, so one adherence follows from the others.
+        return len(self.__dict__.get("tie_", ())) + max(len(self.__dict__.get("adherence_", ())) - 1, 0)
 
     def _working_responses(self, votes: Any, by: str) -> WorkingResponses | None:
         if self.optimizer == "gd" or self.ties == "partition" or "feature_scores_" in self.__dict__:

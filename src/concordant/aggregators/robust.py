@@ -132,8 +132,8 @@ class RobustRank(_NormalisedRanks):
         That lists were cut, for missing="last"; as `topCutoff` of RobustRankAggreg. A whole number k: only the k first
         positions of every list count. "length": every list was cut at its own length. An item in a short list then
         counts for more, because few random items reach it: P(B_k <= r) becomes the probability that at least k of the
-        K lists rank an item at r or higher, a Poisson-binomial distribution in which list j, cut at c_j of `total`
-        items, has probability min(r, c_j / total). Weights must be whole numbers.
+        K lists rank an item at r or higher, a Poisson-binomial distribution in which list L, cut at t_L of `total`
+        items, has probability min(r, t_L / total). Weights must be whole numbers.
 
     Notes
     -----

@@ -59,7 +59,7 @@ class SVDRank(Aggregator):
     is its best approximation of rank p. The features of item i are u (its row of U: how strongly it wins), σ, v (its
     row of V: how strongly it loses), and whether e does not list it:
 
-        score(i) = Σ_e Σ_c ( a_ec u_c(i) + g_ec σ_c + b_ec v_c(i) ) + m_e [e does not list i].
+        score(i) = Σ_e Σ_r ( a_er u_r(i) + g_er σ_r + f_er v_r(i) ) + o_e [e does not list i].
 
     Y is not negative, so that u and v of the leading triple are not negative either. In the other triples, the entry of
     u with the largest magnitude is made positive (that of the best ranked item, if several are equal). σ is the same
@@ -71,7 +71,7 @@ class SVDRank(Aggregator):
 
     Tied items of a list have the same features. If a list expresses no preference (one item, or all tied), u, σ and v
     are 0. An expert without a list in an instance has no effect there. In an instance without preferences all items are
-    tied. An item that nobody lists scores Σ m. The weight of a list multiplies Y: it changes σ, and the share of the
+    tied. An item that nobody lists scores Σ o. The weight of a list multiplies Y: it changes σ, and the share of the
     list in a shared Y, but not u and v of a single list; a list of weight 0 is ignored. Scores and ratings are
     converted to ranks within their list, with mean ranks for ties. For comparisons Y(i, j) is the number of wins of i
     against j; `strength` and `missing` have no effect. Instances in which every order has the same value of the metric
@@ -148,7 +148,7 @@ class SVDRank(Aggregator):
     adherence_ : float64[experts]
         The mean difference of score between the first and the last item of the expert's lists.
     hidden_ : float64[experts, 3p + 1, units]
-        With a hidden layer, its weights: score(i) = Σ_h top_h tanh(bias_h + Σ_ec hidden_ech x_ec(i)), where x are the
+        With a hidden layer, its weights: score(i) = Σ_h top_h tanh(bias_h + Σ_er hidden_erh z_er(i)), where z are the
         features, with 1 subtracted from "not listed".
     bias_ : float64[units]
         With a hidden layer, the biases of its units.

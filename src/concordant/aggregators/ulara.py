@@ -42,8 +42,8 @@ class ULARA(Aggregator):
     """Minus the weighted mean position of the item; experts who agree with the others have larger weights.
 
     `fit` learns one weight per expert from all instances. Item j of an instance is informative if at least `nu` lists
-    hold it within their first `kappa`; m_j is the mean of their positions. tot_e = sum over informative items of (p_ej
-    - m_j)², with p_ej = `kappa` + 1 for an item that the list of e leaves out or puts below that. r_e = tot_e over that
+    hold it within their first `kappa`; p_j is the mean of their positions. tot_e = sum over informative items of (p_ej
+    - p_j)², with p_ej = `kappa` + 1 for an item that the list of e leaves out or puts below that. r_e = tot_e over that
     of the average expert on the same instances, so that r = 1 is average. Instances in which an expert has no list do
     not count for or against it. With update="eg" the weights are w_e = exp(−`eta` r_e) / sum, which minimises `eta` Σ w
     r + Σ w log w. `predict` gives score(i) = -sum_e w_e p_ei / sum_e w_e over the lists of the instance.

@@ -329,6 +329,15 @@ class Consensus(Container):
         own = self.order()[self.slots.offsets[code] : self.slots.offsets[code + 1]]
         return own if top_k is None else own[:top_k]
 
+    def _weak_order(self, instance: Any, top_k: int) -> str:
+        """Return the best items of an instance in one line: `a = b > c`, where items tie."""
+        slots = self._best(instance, None, "ranking")
+        rank = self.rank[slots].tolist()
+        signs = ["", *(" = " if one == other else " > " for one, other in pairwise(rank))]
+        items = self.items.take(slots[:top_k]).tolist()
+        best = "".join(sign + item for sign, item in zip(signs, items, strict=False))
+        return best if len(slots) <= top_k else f"{best}{signs[top_k]}…"
+
     def top(self, k: int) -> Self:
         """Return the k best items of every instance, in order of rank; ties at the cut in input order."""
         _check_count(k, "k", "top")
@@ -695,8 +704,7 @@ class Consensus(Container):
             parts.append(f"Elo scale: {self.gauge}" if self.gauge else "Elo scale")
         lines = [", ".join(parts)]
         if len(self) and self.n_slots:
-            best = self.ranking(self.instances[0])[:4]
-            lines.append(f"{self.instances[0]}: {' > '.join(best)}{' > …' if self.slots.offsets[1] > 4 else ''}")
+            lines.append(f"{self.instances[0]}: {self._weak_order(self.instances[0], 4)}")
         return describe("Consensus", lines)
 
     def _repr_html_(self) -> str:

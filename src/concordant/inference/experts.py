@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Container, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -12,7 +12,7 @@ from concordant.arrays import Codes, Floats, Ints
 from concordant.data.comparisons import Comparisons
 from concordant.data.consensus import Consensus, rank_scores
 from concordant.data.preferences import Preferences
-from concordant.errors import DataError, NotFittedError, Setting, listing
+from concordant.errors import DataError, IdentifiabilityWarning, NotFittedError, Setting, listing
 from concordant.kernels.inversions import pair_balance, tau_b
 from concordant.kernels.ratios import ratio
 
@@ -33,6 +33,7 @@ __all__ = [
     "outcome_agreement",
     "support",
     "surely_inverted",
+    "warn_counted_ballots",
 ]
 
 
@@ -56,6 +57,9 @@ class LearnsAdherence(Protocol):
     unknown_experts: str
 
 
+# Weights are counts of voters where so many lists, and this share of them, weigh more than 1.
+_COUNTED_LEAST = 3
+_COUNTED_SHARE = 0.1
 # Up to this many experts times items, who compared what is a table; above it, sorted keys.
 _TABLE = 50_000_000
 # What a learned weight below 0 says, and what it says where labels show that the expert's own order is upside down.
@@ -74,6 +78,36 @@ def lists_per_expert(votes: Preferences | Comparisons) -> Ints:
     where = votes.slots.instance[votes.left[heard]]
     pairs = np.unique(votes.expert[heard].astype(np.int64) * max(len(votes), 1) + where)
     return np.bincount(pairs // max(len(votes), 1), minlength=len(votes.experts))
+
+
+def warn_counted_ballots(votes: Any, what: str, instead: str, warn: Callable[..., None], *settings: Setting) -> None:
+    """Warn where weights are counts of voters, so that equal ballots are one expert.
+
+    So they look where there is one instance with a list by each expert, weights are whole, and a tenth of them, at
+    least three, are above 1.
+
+    Parameters
+    ----------
+    votes : Preferences, Comparisons or Blocks
+        The votes of the fit; others than Preferences count no ballots.
+    what, instead : str
+        What is learned for each expert, and the advice that ends the sentence.
+    warn : callable
+        Takes the message, its category and the settings that `instead` advises.
+    """
+    if not isinstance(votes, Preferences) or votes.list_weight is None or len(votes) != 1:
+        return
+    weight = votes.list_weight
+    many, whole = int((weight > 1).sum()), bool((weight == np.floor(weight)).all())
+    if not whole or many < max(_COUNTED_LEAST, _COUNTED_SHARE * len(weight)) or lists_per_expert(votes).max() > 1:
+        return
+    warn(
+        f"the weights look like counts of voters ({many:,} of {len(weight):,} experts weigh more than 1, up to "
+        f"{weight.max():g}): one {what} is learned for each distinct ballot, as if the voters who cast it were one "
+        f"expert, and common ballots confirm themselves. {instead}",
+        IdentifiabilityWarning,
+        *settings,
+    )
 
 
 def check_known(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -177,7 +178,7 @@ class Summary:
             *criteria,
             report.no_criteria,
             report.unit,
-            (*_common_notes(method, report), *report.notes),
+            (*_scope_notes(consensus, name, info.log_likelihood), *_common_notes(method, report), *report.notes),
         )
 
     def to_frame(self) -> pl.DataFrame:
@@ -192,7 +193,7 @@ class Summary:
     def __repr__(self) -> str:
         head = ("", *_HEAD, f"{self.level:.0%} interval")
         shown = self.rows[:_SHOWN]
-        lines = [(row.term, *_cells(row)) for row in shown]
+        lines = _lines(shown)
         widths = [max(map(len, column)) for column in zip(head, *lines, strict=True)]
         out = [f"{self.model}: {self.data}", "", _aligned(head, widths)]
         title = ""
@@ -208,7 +209,8 @@ class Summary:
 
     def _repr_html_(self) -> str:
         head = ["instance", "kind", "term", *_HEAD, f"{self.level:.0%} interval"]
-        body = [(row.instance or "", row.kind, row.term, *_cells(row)) for row in self.rows[:_SHOWN]]
+        shown = self.rows[:_SHOWN]
+        body = [(row.instance or "", row.kind, *line) for row, line in zip(shown, _lines(shown), strict=True)]
         return html_table(head, body, len(self.rows) - len(body), f"{self.model}: {self.data}", self._footer())
 
     def _footer(self) -> list[str]:
@@ -244,6 +246,13 @@ def _frame(rows: Sequence[Row]) -> pl.DataFrame:
 def estimate_frame(estimates: Sequence[Estimates], level: float) -> pl.DataFrame:
     """Return estimates as a Polars frame with the columns of `Row`; unknown is null."""
     return _frame([row for block in estimates for row in _rows(block, level)])
+
+
+def _scope_notes(consensus: Consensus, instance: str | None, log_likelihood: float | None) -> list[str]:
+    """Return a sentence if the table is of one instance and the log-likelihood of several."""
+    if instance is None or len(consensus) == 1 or log_likelihood is None:
+        return []
+    return [f"The log-likelihood and its degrees of freedom are those of all {counted(len(consensus), 'instance')}"]
 
 
 def _common_notes(method: Any, report: ModelReport) -> list[str]:
@@ -396,17 +405,33 @@ def _heading(row: Row) -> str:
     return f"{row.kind}s of instance {row.instance!r}" if row.instance is not None else f"{row.kind}"
 
 
-def _cells(row: Row) -> tuple[str, ...]:
+def _lines(rows: Sequence[Row]) -> list[tuple[str, ...]]:
+    """Return the terms and numbers of rows as text, each block with decimals of its own."""
+    return [(row.term, *_cells(row, decimals)) for decimals, block in _blocks(rows) for row in block]
+
+
+def _blocks(rows: Sequence[Row]) -> Iterator[tuple[int, list[Row]]]:
+    """Return the rows under one heading with their decimals: four significant digits of the least standard error."""
+    for _, under in groupby(rows, _heading):
+        block = list(under)
+        # Estimates without an error are given a digit more.
+        scale = min((row.stderr for row in block if row.stderr > 0), default=0.0)
+        scale = scale or max(abs(row.estimate) for row in block) / 10
+        yield max(3 - math.floor(math.log10(scale)), 0) if 0 < scale < math.inf else 4, block
+
+
+def _cells(row: Row, decimals: int) -> tuple[str, ...]:
     """Return the numbers of a row as text."""
     if math.isnan(row.stderr):
-        return f"{row.estimate:.4f}", "", "", "", ""
+        return f"{row.estimate:.{decimals}f}", "", "", "", ""
     p = "<2e-16" if row.p_value < 2e-16 else f"{row.p_value:.3g}"
+    ends = max(decimals - 1, 0)
     return (
-        f"{row.estimate:.4f}",
-        f"{row.stderr:.4f}",
+        f"{row.estimate:.{decimals}f}",
+        f"{row.stderr:.{decimals}f}",
         f"{row.z:.3f}",
         p,
-        f"[{row.lower:.3f}, {row.upper:.3f}]",
+        f"[{row.lower:.{ends}f}, {row.upper:.{ends}f}]",
     )
 
 

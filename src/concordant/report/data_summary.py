@@ -106,12 +106,12 @@ def summarise_data(votes: Preferences | Comparisons, labels: Labels | None = Non
     return found
 
 
-def _spread(values: Ints | Floats) -> str:
+def _spread(name: str, values: Ints | Floats) -> Fact:
     """Return the median of some counts with their minimum and maximum."""
     low, middle, high = (float(v) for v in (values.min(), np.median(values), values.max()))
     if low == high:
-        return f"{low:,.0f}"
-    return f"{middle:,.0f} ({low:,.0f} to {high:,.0f})"
+        return Fact(name, f"{low:,.0f}", "all the same")
+    return Fact(name, f"{middle:,.0f} ({low:,.0f} to {high:,.0f})", "median (min to max)")
 
 
 def _distinct(votes: Preferences | Comparisons) -> int:
@@ -140,10 +140,10 @@ def _of_lists(votes: Preferences) -> DataSummary:
     if weight is not None:
         facts.append(Fact("Total weight", f"{weight:,.6g}", "of the lists; a ballot cast 3 times has weight 3"))
     if len(lengths):
-        facts.append(Fact("Items per list", _spread(lengths), "median (min to max)"))
+        facts.append(_spread("Items per list", lengths))
     if n > 1 and len(sizes):
-        facts.append(Fact("Items per instance", _spread(sizes), "median (min to max)"))
-        facts.append(Fact("Experts per instance", _spread(answered), "median (min to max)"))
+        facts.append(_spread("Items per instance", sizes))
+        facts.append(_spread("Experts per instance", answered))
     if coverage is not None:
         facts.append(Fact("Coverage", percent(coverage), "of the items of its instance are in a list, on average"))
         facts.append(Fact("Missing", percent(1 - coverage), "of them are not in it"))
@@ -295,11 +295,11 @@ def _of_comparisons(votes: Comparisons) -> DataSummary:
         Fact("Pairs compared", f"{met:,}", f"of {possible:,} possible ({percent(met / max(possible, 1))})"),
     ]
     if len(support):
-        facts.append(Fact("Comparisons per item", _spread(support), "median (min to max)"))
+        facts.append(_spread("Comparisons per item", support))
     warnings = []
     if votes.expert is not None:
         said = np.bincount(votes.expert, weights=outcomes, minlength=votes.n_experts)
-        facts.append(Fact("Comparisons per expert", _spread(said), "median (min to max)"))
+        facts.append(_spread("Comparisons per expert", said))
         few = int((said < _FEW_COMPARISONS).sum())
         if few:
             warnings.append(

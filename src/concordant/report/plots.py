@@ -7,6 +7,7 @@ without colour, and a caption names what was left out.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -99,6 +100,13 @@ __all__ = [
 _MOST_MET = 5000
 # Up to this many items the arrows of a majority graph have numbers.
 _NUMBERED = 6
+# The area of its dots, in square points.
+_DOT = 64.0
+# Up to this many names around a circle stand upright; nearly on top or below (by the cosine), they end at their dot.
+_UPRIGHT = 12
+_STEEP = 0.85
+# How far names are from their dots, in points.
+_CLEAR = 4.0
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 # The items that boards rank most differently, which are coloured, and the share of a column that its names take.
 _MOVED, _NAMES = 6, 0.36
@@ -746,7 +754,7 @@ def network(votes: Preferences | Comparisons, instance: Any = None, *, limit: in
     x, y = np.sin(turn), np.cos(turn)
 
     if ax is None:
-        ax = new_axes(*[min(max(4.6, 3.6 + 0.11 * len(order)), 8.5)] * 2)
+        ax = _circle_axes(names, 3.6)
     ink = style_axes(ax, frame="")
     ax.set_aspect("equal")
     _draw_meetings(ax, ink.strong, x, y, strength[np.ix_(order, order)])
@@ -761,12 +769,12 @@ def network(votes: Preferences | Comparisons, instance: Any = None, *, limit: in
             edgecolor=ink.paper,
             zorder=3,
         )
-    _name_circle(ax, names, turn)
     apart = f"{n_groups} groups of items that never met" if n_groups > 1 else ""
     most = float(met.max(initial=0.0))
     set_caption(ax, f"widest line: {most:,.6g} meetings" if most else "no two items met", apart, rest)
     if len(votes) > 1:
         ax.set_title(label_text(instance, 60), fontsize=LARGE, color=ink.strong, loc="left")
+    _name_circle(ax, names, turn, np.sqrt(dots) / 2)
     return ax
 
 
@@ -829,21 +837,22 @@ def majority_graph(
     margin = margin[np.ix_(order, order)]
     turn = 2 * np.pi * np.arange(len(order)) / len(order)
     x, y = np.sin(turn), np.cos(turn)
+    names = [label_text(items[i], 22) for i in order]
 
     if ax is None:
-        ax = new_axes(*[min(max(4.2, 3.4 + 0.11 * len(order)), 8.5)] * 2)
+        ax = _circle_axes(names, 3.4)
     ink = style_axes(ax, frame="")
     ax.set_aspect("equal")
     inside = np.array([items[i] in smith for i in order])
     for chosen, face in ((inside, POSITIVE), (~inside, ink.paper)):
-        ax.scatter(x[chosen], y[chosen], s=64, color=face, edgecolor=POSITIVE, linewidth=1.4, zorder=3)
+        ax.scatter(x[chosen], y[chosen], s=_DOT, color=face, edgecolor=POSITIVE, linewidth=1.4, zorder=3)
     _draw_arrows(ax, x, y, margin)
-    _name_circle(ax, [label_text(items[i], 22) for i in order], turn)
     most = float(margin.max(initial=0.0))
     widest = f"widest arrow: a margin of {most:,.6g}" if most else "no pair has a majority"
     set_caption(ax, f"filled: the Smith set; {widest}", rest)
     if len(votes) > 1:
         ax.set_title(label_text(name, 60), fontsize=LARGE, color=ink.strong, loc="left")
+    _name_circle(ax, names, turn, np.full(len(order), math.sqrt(_DOT) / 2))
     return ax
 
 
@@ -887,30 +896,57 @@ def _draw_arrows(ax: Axes, x: Floats, y: Floats, margin: Floats) -> None:
             )
 
 
-def _name_circle(ax: Axes, names: Sequence[str], turn: Floats) -> None:
-    """Write names outside of a circle at these angles, and make room for the longest."""
+def _circle_axes(names: Sequence[str], side: float) -> Axes:
+    """Return axes on a new figure for a circle of items, with room for upright names beside it or for turned ones."""
+    side = side + 0.11 * len(names)
+    longest = max(map(text_width, names), default=0.0)
+    size = (side + 2 * longest, side) if len(names) <= _UPRIGHT else (side + longest, side + longest)
+    return new_axes(*(min(inches, 8.5) for inches in size))
+
+
+def _name_circle(ax: Axes, names: Sequence[str], turn: Floats, radius: Floats) -> None:
+    """Write names outside of a circle at these angles, clear of dots of these radii in points; fit it into the axes.
+
+    Few names are upright, more are turned outwards.
+    """
     ink = ink_of(ax)
-    for name, angle in zip(names, turn.tolist(), strict=True):
-        left = np.sin(angle) < -1e-9
-        degrees = 90 - np.degrees(angle) + (180 if left else 0)
-        ax.text(
-            1.07 * np.sin(angle),
-            1.07 * np.cos(angle),
+    sin, cos = np.round(np.sin(turn), 9), np.round(np.cos(turn), 9)
+    upright = len(names) <= _UPRIGHT
+    away = radius + _CLEAR
+    for k, name in enumerate(names):
+        flat = 0.0 if upright else float(np.degrees(np.arctan2(cos[k], abs(sin[k])))) * (-1 if sin[k] < 0 else 1)
+        vertical = "bottom" if cos[k] > _STEEP else "top" if cos[k] < -_STEEP else "center"
+        ax.annotate(
             name,
-            rotation=degrees,
+            (sin[k], cos[k]),
+            xytext=(away[k] * sin[k], away[k] * cos[k]),
+            textcoords="offset points",
+            rotation=flat,
             rotation_mode="anchor",
-            ha="right" if left else "left",
-            va="center",
+            ha="center" if upright and sin[k] == 0 else "right" if sin[k] < 0 else "left",
+            va=vertical if upright else "center",
+            annotation_clip=False,
             fontsize=SMALL,
             color=ink.strong,
         )
-    box = ax.get_window_extent()
-    side = max(min(box.width, box.height) / ax.figure.dpi, 0.1)
-    reach = 1.12 / max(1 - 2 * max(map(text_width, names), default=0.0) / side, 0.3)
-    ax.set_xlim(-reach, reach)
-    ax.set_ylim(-reach, reach)
     ax.set_xticks([])
     ax.set_yticks([])
+    root = ax.figure.canvas.figure
+    engine = root.get_layout_engine()
+    if engine is not None:
+        engine.execute(root)
+    box = ax.get_window_extent()
+    width, height = (max(v / ax.figure.dpi, 0.1) for v in (box.width, box.height))
+    # How far names reach beyond the circle, in inches.
+    long, high, away = np.array([text_width(name) for name in names]), SMALL * 1.3 / 72, away / 72
+    right = away * abs(sin) + (np.where(sin == 0, long / 2, long) if upright else long * abs(sin) + high / 2)
+    up = away * abs(cos) + (np.where(abs(cos) > _STEEP, high, high / 2) if upright else long * abs(cos) + high / 2)
+    across = np.maximum(width / 2 - right, 0.0) / np.maximum(abs(sin), 1e-9)
+    upwards = np.maximum(height / 2 - up, 0.0) / np.maximum(abs(cos), 1e-9)
+    inch = float(np.minimum(across, upwards).clip(0.15 * min(width, height), max(width, height)).min(initial=np.inf))
+    inch = inch if np.isfinite(inch) else 1.0
+    ax.set_xlim(-width / 2 / inch, width / 2 / inch)
+    ax.set_ylim(-height / 2 / inch, height / 2 / inch)
 
 
 def _meetings(votes: Preferences | Comparisons, n: int) -> Floats:
