@@ -143,7 +143,7 @@ class PairwiseOutcomes:
         raise NotImplementedError
 
     def lost_information(self, instance: int, score: Floats, shared: Shared, learned: Ints) -> Any:
-        """Return what the information of scores and of `learned` loses to habits of experts that were estimated too."""
+        """Return the information on scores and `learned` lost by estimating habits too (a Schur complement)."""
         return 0.0
 
     def clusters(self, score: Floats, prior: Floats) -> list[ListClusters]:

@@ -488,7 +488,7 @@ class _HeldOutScores:
                 self._write(self._file)
 
     def write(self) -> None:
-        """Write what there is to the checkpoint, if there is one."""
+        """Write the finished scores to the checkpoint, if one is open."""
         with self._lock:
             if self._file is not None and self.done.any():
                 self._write(self._file)

@@ -907,7 +907,7 @@ class BradleyTerry(ExplainedLikelihood):
     def _check_divergence(
         self, outcomes: PairwiseOutcomes | None, solved: Solution, learned: Ints, diverged: bool, among: str
     ) -> bool:
-        """Raise where coefficients of covariates grow without bound; return whether estimates did, if not for them.
+        """Raise if the coefficient of a covariate diverges; otherwise return whether scores diverged.
 
         A prior of the scores does not hold the coefficients.
         """
@@ -1287,7 +1287,7 @@ class BradleyTerry(ExplainedLikelihood):
         return predictions.working_responses(self, votes, by)
 
     def _affordable_kind(self, slots: Slots, kind: str, *, all_or_none: bool) -> str:
-        """Return how intervals are made, "none" (with a warning) where they take much memory and were not asked for.
+        """Return the interval method; "none", with a warning, if the default needs too much memory.
 
         `all_or_none` says that one instance of very many items leaves all without intervals.
         """

@@ -342,7 +342,7 @@ class CRF(LinearAggregator):
         return w
 
     def _metric_target(self, label: Floats, offsets: Ints, highest: float | None = None) -> MetricTarget:
-        """Return the metric to climb and the gain of every slot; `highest` is the largest label of all."""
+        """Return the metric to maximise and the gain of every slot; `highest` is the largest label of all."""
         from concordant.kernels.crf import MetricTarget, metric_gains
         from concordant.kernels.permutation_dp import METRICS
         from concordant.metrics.ranking import parse_metric

@@ -199,7 +199,7 @@ def by_expert(
 
 
 def rank_terms(rank: Floats, k: float) -> Floats:
-    """Return what reciprocal rank fusion gives an item at every rank."""
+    """Return the term 1 / (k + rank) of reciprocal rank fusion for each rank."""
     out: Floats = 1.0 / (k + rank)
     return out
 

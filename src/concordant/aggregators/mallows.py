@@ -478,7 +478,7 @@ class _MallowsBlock(NamedTuple):
 
 
 class _PoolSummary(NamedTuple):
-    """What EM needs to know of a block before the first iteration.
+    """Summary of a block, computed before the first EM iteration.
 
     Attributes
     ----------

@@ -1203,7 +1203,7 @@ class _Convergence(NamedTuple):
 
 
 class _ChoiceSummary(NamedTuple):
-    """What the adherence learner needs to know of a block before the first step.
+    """Summary of a block for learning adherence, computed before the first step.
 
     Attributes
     ----------

@@ -522,8 +522,8 @@ def _votes(
     votes = votes_of(source)
     if "feature_names_" in vars(method) and "experts_" not in vars(method):
         raise KindError(
-            f"the {method.name} in {model} was fitted on features of items alone. {source.name} holds what experts "
-            "said."
+            f"the {method.name} in {model} was fitted on features of items alone. {source.name} holds "
+            "preferences or comparisons."
         )
     return votes, votes.scale_weights(trust)
 
@@ -531,12 +531,14 @@ def _votes(
 def _features(session: Session, method: Aggregator, source: Source, model: str | None) -> FeaturesOf:
     """Return the features of the input that the model was fitted on."""
     if model is None:
-        raise KindError(f"{method.name} works on what experts said. {no_experts(source)}")
+        raise KindError(f"{method.name} takes preferences or comparisons, not features. {no_experts(source)}")
     if not method.takes_features:
-        raise KindError(f"the {method.name} in {model} works on what experts said. {no_experts(source)}")
+        raise KindError(
+            f"the {method.name} in {model} takes preferences or comparisons, not features. {no_experts(source)}"
+        )
     if "experts_" in method.__dict__:
         raise KindError(
-            f"the {method.name} in {model} was fitted on what experts said. {source.name} holds features of items; "
+            f"the {method.name} in {model} was fitted on preferences. {source.name} holds features of items; "
             "where it was fitted with both, they go to --features."
         )
     return features_of_model(session, source, vars(method)["feature_names_"])

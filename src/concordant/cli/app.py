@@ -1,4 +1,4 @@
-"""Where the command `concordant` begins: the version is answered at once, all else by the lazy group of commands."""
+"""Entry point of `concordant`: answers --version at once and loads the other commands when they are called."""
 
 from __future__ import annotations
 

@@ -328,7 +328,7 @@ def _predicted(predict: Any, items: list[str]) -> Floats | None:
 
 
 def _effects(votes: Comparisons, main: Any) -> tuple[list[Effect], float | None]:
-    """Return what sways votes by the method and, where the sides are known, what the side adds.
+    """Return the estimated effects of covariates and, where sides are known, of the side.
 
     The side is estimated in a fit of its own, so that the board is that of the method.
     """
