@@ -169,7 +169,7 @@ def _information(outcomes: PairwiseOutcomes, n: int, score: Floats, model: Score
     own = score[int(outcomes.slots.offsets[n]) : int(outcomes.slots.offsets[n + 1])]
     prior = float(model.prior[n])
     table = _bradley_terry_fit.information(outcomes.counted.window(n), own, prior, model.shared, model.learned)
-    out: Floats = table - outcomes.lost_information(n, score, model.shared, model.learned)
+    out: Floats = table - outcomes.information_lost_to_habits(n, score, model.shared, model.learned)
     return out
 
 

@@ -34,7 +34,7 @@ __all__ = [
     "HabitTable",
     "fit_habits",
     "habits_of",
-    "information_loss",
+    "information_lost_to_habits",
     "profiled",
 ]
 
@@ -298,7 +298,7 @@ def profiled(
     for n, own in outcomes.observed_instances():
         m = own.stop - own.start
         table = information(outcomes.statistics.window(n), score[own], float(prior[n]), shared, learned)
-        table = table - information_loss(outcomes, n, score, shared, learned, habits)
+        table = table - information_lost_to_habits(outcomes, n, score, shared, learned, habits)
         of_scores = table[:m, :m]
         if prior[n] == 0:
             of_scores = of_scores + max(float(np.trace(of_scores)) / m, 1.0) / m
@@ -307,7 +307,7 @@ def profiled(
     return out, response
 
 
-def information_loss(
+def information_lost_to_habits(
     outcomes: VoteOutcomes, instance: int, score: Floats, shared: Shared, learned: Ints, habits: HabitFit
 ) -> Floats:
     """Return the information on scores and `learned` lost by estimating habits too (a Schur complement)."""

@@ -142,7 +142,7 @@ class PairwiseOutcomes:
         """Return the gradients of the experts of an instance."""
         raise NotImplementedError
 
-    def lost_information(self, instance: int, score: Floats, shared: Shared, learned: Ints) -> Any:
+    def information_lost_to_habits(self, instance: int, score: Floats, shared: Shared, learned: Ints) -> Any:
         """Return the information on scores and `learned` lost by estimating habits too (a Schur complement)."""
         return 0.0
 

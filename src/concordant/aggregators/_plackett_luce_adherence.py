@@ -221,11 +221,11 @@ def _derivatives(block: PlackettLuceBlock, active: Ints) -> tuple[Floats, Floats
 
 
 def _state(block: PlackettLuceBlock) -> State:
-    """Return the scores as arrays for a checkpoint, with which models have written out their lists."""
+    """Return the scores as arrays for a checkpoint, with the models whose lists are expanded."""
     return {
         "score": np.concatenate([np.zeros(0), *(f.score for f in block.optima)]),
         "ends": np.array([f[1:] for f in block.optima], dtype=np.float64).reshape(-1, 4),
-        "written": np.array([m.is_written_out for m in block.models], dtype=np.bool_),
+        "written": np.array([m.is_expanded for m in block.models], dtype=np.bool_),
     }
 
 
@@ -234,9 +234,9 @@ def _restored(block: PlackettLuceBlock, known: State, theta: Floats) -> Plackett
     from concordant.aggregators._plackett_luce_fit import Optimum
 
     models = _rescaled(block, theta)
-    for model, written_out in zip(models, known["written"].tolist(), strict=True):
-        if written_out:
-            model.write_out()
+    for model, expanded in zip(models, known["written"].tolist(), strict=True):
+        if expanded:
+            model.expand()
     if len(known["score"]) != sum(m.size for m in models):
         raise FormatError("the checkpoint is not of these lists. Remove it to begin anew.")
     scores = np.split(known["score"], np.cumsum([m.size for m in models])[:-1])

@@ -77,7 +77,7 @@ class DavidsonLuceLikelihood(PenalisedLikelihood):
     Parameters
     ----------
     rankings, size, precision, gamma, scale
-        As in `PenalisedLikelihood`; rests must be written out, and a tied block in last place is chosen (mark 1).
+        As in `PenalisedLikelihood`; rests must be expanded, and a tied block in last place is chosen (mark 1).
     ties : TieParameters
         The tie parameters; they have no prior.
     """

@@ -407,7 +407,7 @@ def learn(
             f"{name} did not find the best weights in {_MOST_STEPS} steps; those found so far are kept.",
             ConvergenceWarning,
         )
-    return _spread(owner, experts, own, found.learner, final.weights)
+    return _normalised_weights(owner, experts, own, found.learner, final.weights)
 
 
 def _record(owner: WeightedFusion, p: Preferences, experts: list[str] | None, instances: Ints) -> dict[str, Any]:
@@ -454,7 +454,9 @@ class _TermSource(NamedTuple):
         return self.order.rows(self.part, candidate.terms(self.part), self.list_weight)
 
 
-def _spread(owner: WeightedFusion, experts: list[str], own: list[str], candidate: int, found: Floats) -> LearnedWeights:
+def _normalised_weights(
+    owner: WeightedFusion, experts: list[str], own: list[str], candidate: int, found: Floats
+) -> LearnedWeights:
     """Return expert weights with mean 1; experts without training data get the mean."""
     mean = float(found.mean())
     if mean == 0:

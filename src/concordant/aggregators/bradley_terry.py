@@ -1159,7 +1159,7 @@ class BradleyTerry(ExplainedLikelihood):
         estimate = known or self._predicted(preferences)
         slots, score = preferences.slots, estimate.score
         has_experts = estimate.windows[0].has_experts
-        kind = self._affordable_kind(slots, self._interval_kind(has_experts), all_or_none=False)
+        kind = self._feasible_interval_kind(slots, self._interval_kind(has_experts), all_or_none=False)
         if kind == "none":
             return self._gauged(slots, score, anchors)
         covariances: list[ScoreCovariance | str] = []
@@ -1212,7 +1212,7 @@ class BradleyTerry(ExplainedLikelihood):
         rows, score = covariates.described_scores(slots, self.feature_slots_, self.feature_scores_)
         anchors = anchor_slots(slots, self.anchor)
         has_experts = isinstance(preferences, Preferences) or preferences.expert is not None
-        kind = self._affordable_kind(slots, self._interval_kind(has_experts), all_or_none=True)
+        kind = self._feasible_interval_kind(slots, self._interval_kind(has_experts), all_or_none=True)
         if kind == "none" or np.isnan(self.shared_covariance_).any():
             return self._gauged(slots, score, anchors)
         basis, r = self.feature_basis_[rows], self.feature_basis_.shape[1]
@@ -1236,7 +1236,7 @@ class BradleyTerry(ExplainedLikelihood):
             self._warn_unplaced(outcomes, ties)
             known = judges.scores(outcomes, parameters, prior, self._judged_style(outcomes.votes))
         slots = preferences.slots
-        kind = self._affordable_kind(slots, self._interval_kind(has_experts=True), all_or_none=True)
+        kind = self._feasible_interval_kind(slots, self._interval_kind(has_experts=True), all_or_none=True)
         if kind == "none":
             return self._gauged(slots, known.score, anchors)
         covariances = judges.score_covariances(
@@ -1286,7 +1286,7 @@ class BradleyTerry(ExplainedLikelihood):
             return None
         return predictions.working_responses(self, votes, by)
 
-    def _affordable_kind(self, slots: Slots, kind: str, *, all_or_none: bool) -> str:
+    def _feasible_interval_kind(self, slots: Slots, kind: str, *, all_or_none: bool) -> str:
         """Return the interval method; "none", with a warning, if the default needs too much memory.
 
         `all_or_none` says that one instance of very many items leaves all without intervals.

@@ -258,7 +258,7 @@ class ListVotes(PairwiseVotes):
             if not self.below[n] and pairwise_wins.sparse(self._rows(n)[0], self.sizes[n]):
                 cells[n] = 0.0
         # The memory of the outcomes of all tiles, and the time of one list.
-        check_limits(owner, self.votes, "meetings of all pairs", n_bytes=0.12 * cells, seconds=1e-9 * cells)
+        check_limits(owner, self.votes, "counts of all pairs", n_bytes=0.12 * cells, seconds=1e-9 * cells)
 
     def _rows(self, instance: int) -> tuple[Ints, Codes, Codes]:
         """Return where the lists of an instance begin, and the local item and the position of its rows."""

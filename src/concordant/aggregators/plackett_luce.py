@@ -91,8 +91,8 @@ _FADE = 10.0
 _STEPS = {"newton": 100, "mm": 10_000, "gd": 100}
 # Beyond this many items, intervals (tables of all pairs) are computed on request only.
 _MOST_ITEMS = 5000
-# Rests are written out from the start unless that makes more than this many times the rows.
-_WRITE_OUT = 4
+# Rests are expanded from the start unless that makes more than this many times the rows.
+_EXPANSION = 4
 
 
 def _is_prior(value: Any) -> bool:
@@ -963,8 +963,8 @@ class _RankingData:
         The number of compared items of each instance.
     list_choices, choices : float64[L], float64[N]
         The number of choices of each list, and their weighted sum in each instance.
-    write_out : bool
-        Whether the rest of every list has to be written out item by item.
+    expanded : bool
+        Whether the rest of every list has to be expanded item by item.
     """
 
     slots: Slots
@@ -975,7 +975,7 @@ class _RankingData:
     counts: Ints
     list_choices: Floats
     choices: Floats
-    write_out: bool = False
+    expanded: bool = False
 
     @staticmethod
     def of(votes: Preferences, method: PlackettLuce, factors: Floats | None = None) -> _RankingData:
@@ -1078,7 +1078,7 @@ class _RankingData:
 
     def instance_rankings(self, n: int, merge: bool = True) -> Rankings:
         """Return the rankings of one instance; with `merge` equal lists are merged where there are many."""
-        from concordant.kernels.plackett_luce_lists import merged, written_out
+        from concordant.kernels.plackett_luce_lists import expanded, merged
 
         every = self.rankings
         a, b = int(self.list_starts[n]), int(self.list_starts[n + 1])
@@ -1096,9 +1096,9 @@ class _RankingData:
         if merge and len(every.theta) == 0:
             rankings = merged(rankings)
         rests = np.flatnonzero(rankings.form == 2)
-        small = len(rests) * size <= _WRITE_OUT * (len(rankings.item) + size)
-        if len(rests) and (len(every.theta) or small or self.write_out):
-            rankings = written_out(rankings, size, rests)
+        small = len(rests) * size <= _EXPANSION * (len(rankings.item) + size)
+        if len(rests) and (len(every.theta) or small or self.expanded):
+            rankings = expanded(rankings, size, rests)
         return rankings
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from concordant.cli._board_scale import BoardScale
-from concordant.cli._category_boards import Categories, show_categories, write_boards
+from concordant.cli._category_boards import CategoryOptions, show_categories, write_boards
 from concordant.cli._inputs import (
     Reading,
     Source,
@@ -135,7 +135,7 @@ def command(
     ] = False,
     *,
     scaling: BoardScale,
-    categories: Categories,
+    categories: CategoryOptions,
     reading: Reading,
     checkpoint: Annotated[
         str | None,
@@ -334,7 +334,7 @@ def _boards_by_category(
     method: Aggregator,
     inputs: list[str],
     reading: Reading,
-    categories: Categories,
+    categories: CategoryOptions,
     scaling: BoardScale,
     trust: dict[str, float],
 ) -> tuple[CategoryBoards, Comparisons]:
