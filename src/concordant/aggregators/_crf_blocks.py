@@ -187,7 +187,7 @@ def from_blocks(
         training = TrainingRows(None, held, weights, trained_on, taught)
         totals = partial(_totals_of_blocks, blocks, owner, weights, transform)
         tasks.append(TransformData(transform, training, own, unit, size, held_out=False, totals=totals))
-    return MatchedLabels(np.zeros(0), np.arange(n_informative), counts), tasks
+    return MatchedLabels(np.zeros(0), np.arange(n_informative), counts, owner.unjudged), tasks
 
 
 def _totals_of_blocks(blocks: Blocks, owner: CRF, weights: WeightBlocks, transform: str) -> ExpertTotals:

@@ -155,6 +155,7 @@ class Blend(Aggregator):
     name = "blend"
     tags: ClassVar[Tags] = _TagsOfMembers()  # type: ignore[assignment] # a blend has the tags of its members
     made_of = "members"
+    learns_labels_by: ClassVar[Mapping[str, str]] = {"weights": "learned"}
     constraints: ClassVar[Mapping[str, Constraint]] = {
         "members": methods(),
         "weights": one_of("learned", "equal"),

@@ -290,9 +290,11 @@ class BradleyTerry(ExplainedLikelihood):
         accepts=frozenset({"rank", "score", "rating", "comparisons"}),
         uncertainty=True,
         blocks=True,
+        likelihood=True,
         cost="O(R + P) and O(P) per Newton step, P pairs that met",
     )
     _missing_is_unknown = True
+    _splits_lists = True
     constraints: ClassVar[Mapping[str, Constraint]] = {
         "ties": one_of("auto", "davidson", "rao-kupper", "none"),
         "reliability": boolean(),
@@ -961,6 +963,14 @@ class BradleyTerry(ExplainedLikelihood):
     def _model_report(self) -> ModelReport:
         return summaries.report(self)
 
+    def learned_effects(self) -> dict[str, Any]:
+        """Return the coefficients with their tests, and the spread of the habits of experts."""
+        found = {
+            "coefficients": self.coefficient_table_.to_dicts(),
+            "habit_spread": self.__dict__.get("habit_spread_", {}),
+        }
+        return {name: learned for name, learned in found.items() if learned}
+
     @property
     def coefficient_table_(self) -> pl.DataFrame:
         """What was learned beside the scores, as a Polars frame, with standard errors, tests and intervals.
@@ -1050,6 +1060,11 @@ class BradleyTerry(ExplainedLikelihood):
         for k in range(len(families), n):
             add(f"{d['term'][k]}_habit", estimate[:, k], stderr[:, k], z[:, k])
         return out
+
+    @property
+    def _basis_covariance(self) -> Floats:
+        """The covariance of coefficients of features in the basis of the fit, then of what else is shared."""
+        return self.shared_covariance_
 
     def _parameter_covariance(self) -> tuple[list[str], Floats] | None:
         return summaries.parameter_covariance(self)

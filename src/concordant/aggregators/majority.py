@@ -374,7 +374,7 @@ class Condorcet(MajorityVote):
     """
 
     name = "condorcet"
-    tags = Tags(accepts=PAIRED, counts=True, cost="O(K M²)")
+    tags = Tags(accepts=PAIRED, counts=True, heuristic=True, cost="O(K M²)")
     _relative_weights = True
     constraints: ClassVar[Mapping[str, Constraint]] = {"fusion": boolean(), "missing": MISSING}
 
@@ -446,7 +446,7 @@ class Copeland(MajorityVote):
     """
 
     name = "copeland"
-    tags = Tags(accepts=PAIRED, counts=True, cost="O(K M²)")
+    tags = Tags(accepts=PAIRED, counts=True, heuristic=True, cost="O(K M²)")
     _relative_weights = True
     constraints: ClassVar[Mapping[str, Constraint]] = {"missing": MISSING}
 
@@ -556,7 +556,7 @@ class Kemeny(Aggregator):
     """
 
     name = "kemeny"
-    tags = Tags(accepts=PAIRED, counts=True, cost="NP-hard; O(2^n n) for n items in a circle")
+    tags = Tags(accepts=PAIRED, counts=True, heuristic=True, cost="NP-hard; O(2^n n) for n items in a circle")
     _relative_weights = True
     constraints: ClassVar[Mapping[str, Constraint]] = {
         "solver": one_of("auto", "exact", "milp", "local"),

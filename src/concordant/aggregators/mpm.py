@@ -271,6 +271,7 @@ class MPM(ModelPredictions):
         accepts=PAIRED, uncertainty=True, blocks=True, cost="O(R log M); O(K M²) a step for adherence or variances"
     )
     _missing_is_unknown = True
+    learns_labels_by: ClassVar[Mapping[str, str]] = {"adherence": "supervised"}
     constraints: ClassVar[Mapping[str, Constraint]] = {
         "variances": one_of(False, True, "joint", "force"),
         "adherence": one_of("auto", "learned", "supervised", "none"),
@@ -334,10 +335,6 @@ class MPM(ModelPredictions):
         self.n_bootstrap = n_bootstrap
         self.unknown_experts = unknown_experts
         self.random_state = random_state
-
-    def needs_labels(self) -> bool:
-        """Return whether the adherence is learned from labels."""
-        return self.adherence == "supervised"
 
     def _check_kind(self, kind: str) -> None:
         super()._check_kind(kind)

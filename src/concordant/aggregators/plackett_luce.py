@@ -255,7 +255,10 @@ class PlackettLuce(ExplainedLikelihood):
 
     name = "plackett-luce"
     uses_features = True
-    tags = Tags(accepts=LISTS, uncertainty=True, blocks=True, cost="O(R) a step, O(Σ m² + M³) for intervals")
+    tags = Tags(
+        accepts=LISTS, uncertainty=True, blocks=True, likelihood=True, cost="O(R) a step, O(Σ m² + M³) for intervals"
+    )
+    _reads_lists_by = ("ties", "missing")
     constraints: ClassVar[Mapping[str, Constraint]] = {
         "prior": Constraint('"auto", "published", a number >= 0, or ("gamma", a, b) with a > 1 and b > 0', _is_prior),
         "ties": one_of("average", "partition", "davidson-luce", "input", "random"),
@@ -383,6 +386,11 @@ class PlackettLuce(ExplainedLikelihood):
 
     def _model_report(self) -> ModelReport:
         return summaries.report(self)
+
+    @property
+    def _basis_covariance(self) -> Floats:
+        """The covariance of coefficients of features in the basis of the fit, then of what else is shared."""
+        return self.coefficient_covariance_
 
     def _parameter_covariance(self) -> tuple[list[str], Floats] | None:
         return summaries.parameter_covariance(self)

@@ -32,7 +32,6 @@ from concordant.cli._parsing import make_method, parse_params, parse_weights
 from concordant.errors import DataError, FormatError, KindError, ParameterError
 
 if TYPE_CHECKING:
-    from concordant.aggregators.bradley_terry import BradleyTerry
     from concordant.aggregators.category_boards import CategoryBoards
     from concordant.aggregators.leaderboard import Leaderboard
     from concordant.aggregators.mixture import Mixture
@@ -49,9 +48,6 @@ __all__ = ["command", "leaderboard", "leaderboard_rows"]
 # Rows and instances that a leaderboard shows by default.
 _ROWS_OF_ONE, _ROWS_OF_MANY, _SHOWN_OF_MANY = 50, 5, 3
 _RUN_DEPTH = 1000
-# Input for which rrf is not what most people would take first, and what they would.
-_OTHER_VOTES = {"preflib": "ballots there are voting rules", "ratings": "ratings there are methods that use the values"}
-_OTHERS = {"preflib": "schulze", "ratings": "comb-mnz"}
 # Parameters that can be set on a fitted method: what it learned does not depend on them.
 _AT_PREDICTION = ("unknown_experts", "level", "n_bootstrap", "nan")
 
@@ -259,7 +255,7 @@ def command(
             _summarise(session, chosen, instance)
         else:
             leaderboard(session, consensus, votes, chosen=instance, rows=rows if top is None else top)
-            if getattr(chosen, "n_components_", 1) > 1:
+            if chosen.n_camps() > 1:
                 _show_camps(
                     session, cast("Mixture", chosen), consensus, weighed, instance, rows if top is None else top
                 )
@@ -269,14 +265,17 @@ def command(
 
 def _default_method(session: Session, inputs: list[str], reading: Reading, update: str | None) -> str:
     """Return the method for input of this kind, and say so where people might expect another."""
+    from concordant.io.formats import FORMATS
+
     if update is not None:
         return "bradley-terry"
     held = reading.format_of(session, inputs)
     if held == "comparisons":
         session.note("method: bradley-terry, because the input is votes of pairs; --method names another.")
         return "bradley-terry"
-    if held in _OTHER_VOTES:
-        session.note(f"method: rrf, the default; for {_OTHER_VOTES[held]}, such as --method {_OTHERS[held]}.")
+    usual = None if held is None else FORMATS[held].usual
+    if usual is not None:
+        session.note(f"method: rrf, the default; for {usual[0]}, such as --method {usual[1]}.")
     return "rrf"
 
 
@@ -387,15 +386,11 @@ def _summarise(session: Session, method: Aggregator, instances: list[str] | None
 
 
 def _note_effects(session: Session, method: Aggregator, *, shown: bool) -> None:
-    """Keep for JSON what Bradley-Terry learned beside the scores, and print it where the board is `shown`."""
-    # Asked of the class, so that other methods do not import this one.
-    if not hasattr(type(method), "coefficient_table_"):
-        return
-    effects = cast("BradleyTerry", method).coefficient_table_.to_dicts()
-    spreads = vars(method).get("habit_spread_", {})
-    named = {"coefficients": effects, "habit_spread": spreads}
-    session.besides |= {name: found for name, found in named.items() if found}
-    told = [row for row in effects if row["kind"] != "tie"]
+    """Keep for JSON what was learned beside the scores, and print it where the board is `shown`."""
+    learned = method.learned_effects()
+    session.besides |= learned
+    told = [row for row in learned.get("coefficients", []) if row["kind"] != "tie"]
+    spreads = learned.get("habit_spread")
     if told and shown:
         numbers = ("estimate", "stderr", "lower", "upper", "p_value")
         body = [[row["kind"], row["term"], *(_known(row[name], name == "p_value") for name in numbers)] for row in told]

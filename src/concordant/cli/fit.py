@@ -289,14 +289,7 @@ def _data(session: Session, method: Aggregator, source: Source, labels: str | No
 
 def _ways_to_learn(method: Aggregator) -> list[str]:
     """Return the settings with which a method would learn from labels."""
-    ways = ((name, word) for name in method.param_names() for word in ("learned", "supervised"))
-    return [
-        f"-p {name}={word}"
-        for name, word in ways
-        if name in method.constraints
-        and method.constraints[name].test(word)
-        and type(method)(**(method.get_params() | {name: word})).needs_labels()
-    ]
+    return [f"-p {name}={word}" for name, word in method.learns_labels_by.items()]
 
 
 def _validated(session: Session, method: Aggregator, data: _Data, source: Source, labels: str | None) -> _Data:
