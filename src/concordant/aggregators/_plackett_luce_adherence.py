@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from concordant.aggregators.majority import LARGE, each_instance
+from concordant.aggregators._pairwise_votes import LARGE, each_instance
 from concordant.arrays import Floats, Ints
 from concordant.errors import FormatError
 from concordant.execution import Shards, report_progress, threads

@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from concordant.aggregators._pairwise_votes import LARGE, each_instance
 from concordant.aggregators._plackett_luce_fit import Optimum, PenalisedLikelihood, SandwichParts, newton
-from concordant.aggregators.majority import LARGE, each_instance
 from concordant.arrays import Floats, Ints
 from concordant.errors import DataError, FormatError, NoFiniteEstimateError, listing
 from concordant.execution import Shards, report_progress, threads

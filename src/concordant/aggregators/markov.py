@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from concordant.aggregators.majority import MISSING, PAIRED, MajorityVote, PairwiseVotes, each_instance
+from concordant.aggregators._pairwise_votes import MISSING, PAIRED, MajorityVote, PairwiseVotes, each_instance
 from concordant.arrays import Floats
 from concordant.base.contract import Tags, Votes
 from concordant.base.limits import check_limits

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from concordant.aggregators._mle_existence import disconnected_instances, explain_disconnected, others_alike
 from concordant.aggregators._net_counts import NetCounts, net_counts
+from concordant.aggregators._pairwise_votes import PAIRED, each_instance
 from concordant.aggregators._predictions import ModelPredictions, PairLaw
-from concordant.aggregators.majority import PAIRED, each_instance
 from concordant.arrays import Floats, Ints, read_only
 from concordant.base.contract import FitInfo, Tags, Votes
 from concordant.base.params import INTERVALS, Constraint, Within, integer, number, one_of

@@ -20,10 +20,10 @@ from concordant.aggregators import _plackett_luce_summary as summaries
 from concordant.aggregators._anchors import ANCHOR, anchor_slots, gauge_of, relative_to_anchor
 from concordant.aggregators._explanations import ExplainedLikelihood, WorkingResponses
 from concordant.aggregators._mle_existence import disconnected_instances, explain_disconnected, others_alike
+from concordant.aggregators._pairwise_votes import each_instance
 from concordant.aggregators._plackett_luce_adherence import AdherenceLearner, PlackettLuceBlock
 from concordant.aggregators._predictions import ExpertFit
 from concordant.aggregators.fusion import LISTS
-from concordant.aggregators.majority import each_instance
 from concordant.arrays import Floats, Ints
 from concordant.base.contract import Tags
 from concordant.base.params import (
