@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from concordant.arrays import Floats
+from concordant.errors import FormatError
 from concordant.kernels import plackett_luce
 from concordant.kernels.linear_systems import SMALL_SYSTEM, conjugate_gradients, solve_positive_definite
 from concordant.kernels.plackett_luce import Rankings
@@ -16,7 +17,15 @@ from concordant.kernels.plackett_luce_lists import expanded
 from concordant.learning.optimisers import max_norm
 from concordant.learning.resumable import NO_CHECKPOINT, Checkpointer, State
 
-__all__ = ["Optimum", "PenalisedLikelihood", "gradient_ascent", "minorise", "newton"]
+__all__ = [
+    "Optimum",
+    "PenalisedLikelihood",
+    "gradient_ascent",
+    "minorise",
+    "newton",
+    "optima_state",
+    "restored_optima",
+]
 
 # Beyond this many items no Hessian is formed to check whether a stationary point is a maximum.
 _MOST_ITEMS = 5000
@@ -40,6 +49,25 @@ class Optimum(NamedTuple):
     norm: float
     n_iter: int
     converged: bool
+
+
+def optima_state(optima: Sequence[Optimum]) -> dict[str, Any]:
+    """Return the optima of several instances as arrays for a checkpoint."""
+    return {
+        "score": np.concatenate([np.zeros(0), *(f.score for f in optima)]),
+        "ends": np.array([f[1:] for f in optima], dtype=np.float64).reshape(-1, 4),
+    }
+
+
+def restored_optima(models: Sequence[PenalisedLikelihood], known: State) -> list[Optimum]:
+    """Return the optima that a checkpoint holds; raise FormatError where it is of other votes."""
+    if len(known["score"]) != sum(m.size for m in models) or len(known["ends"]) != len(models):
+        raise FormatError("the checkpoint is not of these votes. Remove it to begin anew.")
+    scores = np.split(known["score"], np.cumsum([m.size for m in models])[:-1])
+    return [
+        Optimum(score, value, norm, int(n_iter), bool(converged))
+        for score, (value, norm, n_iter, converged) in zip(scores, known["ends"].tolist(), strict=True)
+    ]
 
 
 class _LikelihoodDerivatives(NamedTuple):
