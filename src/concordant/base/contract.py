@@ -648,21 +648,22 @@ class Aggregator:
         """
         return not self._blocks_obstacle()
 
-    def goes_block_by_block(self, *, fitted: bool = False) -> bool:
+    def goes_block_by_block(self, *, fitted: bool = False, weighted: bool = False) -> bool:
         """Return whether blocks can be aggregated with one block in memory at a time, without labels.
 
         A method that is `fitted`, or learns nothing, needs one block at a time. A method that learns must be able to
-        learn from blocks.
+        learn from blocks. It cannot where blocks are `weighted` after they are read, because the fit does not see that.
 
         Examples
         --------
         >>> import concordant as cc
         >>> [m.goes_block_by_block() for m in (cc.RRF(), cc.ULARA(), cc.SVDRank())]
         [True, True, False]
-        >>> cc.SVDRank().goes_block_by_block(fitted=True)
-        True
+        >>> cc.SVDRank().goes_block_by_block(fitted=True), cc.ULARA().goes_block_by_block(weighted=True)
+        (True, False)
         """
-        learned = fitted or not self.learns() or (self.learns_from_blocks() and not self.needs_labels())
+        can_learn = self.learns_from_blocks() and not self.needs_labels() and not weighted
+        learned = fitted or not self.learns() or can_learn
         return self.tags.per_instance and learned
 
     def counts_suffice(self, has_experts: bool) -> bool:

@@ -187,7 +187,7 @@ def command(
         needs_experts = bool(trust) or experts_table is not None or features is not None
         needs_all = written is None or experts_table is not None or features is not None or instance is not None
         needs_all = needs_all or scaling.asked
-        in_blocks = not needs_all and _goes_in_blocks(chosen, trust, model)
+        in_blocks = not needs_all and chosen.goes_block_by_block(fitted=model is not None, weighted=bool(trust))
         _check_block_options(in_blocks, reading, checkpoint, workers)
         form = _Form(to, top, tag, break_ties, quote_formulas)
         if update is not None:
@@ -468,12 +468,6 @@ def _check_method(method: Aggregator, params: list[str] | None, trust: dict[str,
             f"{method.name} learns from labels. Fit it first: concordant fit INPUT... {truth} --method "
             f"{method.name}{again} -o MODEL; then: concordant aggregate INPUT... --model MODEL."
         )
-
-
-def _goes_in_blocks(method: Aggregator, trust: dict[str, float], model: str | None) -> bool:
-    """Return whether a method, with weights of the user, needs one block of instances at a time."""
-    fitted = model is not None
-    return method.goes_block_by_block(fitted=fitted) and not (trust and method.learns() and not fitted)
 
 
 def _check_block_options(in_blocks: bool, reading: Reading, checkpoint: str | None, workers: Workers) -> None:
