@@ -80,7 +80,7 @@ coverage: $(VENV)/.dev ## measure the share of lines that the tests run, without
 	@$(PY) -m coverage erase
 	@$(PY) -m coverage run $(PYTEST) $(APART:%=--ignore tests/%) $(ARGS)
 	@$(PY) -m coverage combine --quiet
-	@$(PY) -m coverage report $(if $(CONCORDANT_NO_JIT),,--omit "*/kernels/*")
+	@$(PY) -m coverage report $(if $(CONCORDANT_NO_JIT),,--omit "*/kernels/*") $(if $(ARGS),--fail-under 0)
 
 bench: $(VENV)/.dev $(PEERS)/.peers ## time the workloads in Concordant and other libraries, and print ratios
 	@CONCORDANT_PEERS_PYTHON="$(CURDIR)/$(PEERS)/bin/python" $(PY) benchmarks/run.py $(ARGS)

@@ -23,10 +23,11 @@ class Cost(NamedTuple):
     seconds: float
     peak_mb: float
     output: str
+    cpu: float
 
 
 def run(command: Sequence[str], *, env: dict[str, str] | None = None) -> Cost:
-    """Return the wall time, the peak resident memory and the standard output of a child process; raise if it fails."""
+    """Return the time, peak memory and standard output of a child process; raise if it fails."""
     started = time.perf_counter()
     with subprocess.Popen(
         list(command), stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ, **(env or {})}, text=True
@@ -40,13 +41,13 @@ def run(command: Sequence[str], *, env: dict[str, str] | None = None) -> Cost:
     if child.returncode != 0:
         sys.stderr.write(err[-4000:])
         raise RuntimeError(f"{' '.join(map(str, command))[:300]} failed with exit code {child.returncode}")
-    return Cost(seconds, usage.ru_maxrss / 1024, out)
+    return Cost(seconds, usage.ru_maxrss / 1024, out, usage.ru_utime + usage.ru_stime)
 
 
 def best(costs: Sequence[Cost]) -> Cost:
-    """Return the quickest run, with the largest memory seen in any."""
+    """Return the quickest run, with the least processor time and the largest memory seen in any."""
     quickest = min(costs, key=lambda c: c.seconds)
-    return quickest._replace(peak_mb=max(c.peak_mb for c in costs))
+    return quickest._replace(peak_mb=max(c.peak_mb for c in costs), cpu=min(c.cpu for c in costs))
 
 
 def interleaved(commands: dict[str, Sequence[str]], repeats: int) -> dict[str, Cost]:

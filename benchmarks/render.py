@@ -48,9 +48,17 @@ def _trec3(r: dict[str, Any]) -> str:
 def _startup(r: dict[str, Any]) -> str:
     ms = r["milliseconds"]
     rows = [[name.replace("_", " "), f"{value:.0f} ms"] for name, value in ms.items()]
+    cpu = r["cpu_milliseconds"]
+    rows += [
+        [f"{name.replace('_', ' ')}, processor", f"{cpu[name]:.0f} ms"]
+        for name in cpu
+        if "polars" in name or "rrf" in name
+    ]
     rows += [
         ["import concordant alone", f"{r['import_alone_ms']:.1f} ms"],
         ["--version over NumPy + Typer", f"{r['version_over_numpy_typer']:.2f} times"],
+        ["aggregate --method rrf over NumPy + Polars + Typer", f"{r['rrf_over_numpy_polars_typer']:.2f} times"],
+        ["the same in processor time", f"{r['rrf_cpu_over_numpy_polars_typer']:.2f} times"],
         ["heavy modules after import", r["heavy_after_import"]],
         ["heavy modules after RRF and Comb*", r["heavy_after_rrf_and_comb"]],
     ]

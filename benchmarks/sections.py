@@ -52,8 +52,18 @@ def _scores(path: str) -> dict[tuple[str, str], float]:
         return {(f[0], f[2]): float(f[4]) for f in map(str.split, lines)}
 
 
+def _small_runs() -> Path:
+    """Write three runs of ten documents for five queries, and return their folder."""
+    folder = CACHE / "small_runs"
+    folder.mkdir(parents=True, exist_ok=True)
+    for n in range(3):
+        rows = (f"q{q} Q0 d{(7 * k + n * q) % 15} {k} {11 - k} s{n}\n" for q in range(5) for k in range(1, 11))
+        (folder / f"run_{n}.trec").write_text("".join(rows))
+    return folder
+
+
 def startup() -> dict[str, Any]:
-    """Import and first answer of the command line, beside a bare Python that imports NumPy and Typer."""
+    """Import and first answers of the command line, beside a bare Python that imports what they need."""
     program = shutil.which("concordant", path=str(Path(sys.executable).parent)) or "concordant"
     costs = interleaved(
         {
@@ -61,8 +71,10 @@ def startup() -> dict[str, Any]:
             "import_concordant": [sys.executable, "-c", "import concordant"],
             "import_numpy_typer": [sys.executable, "-c", "import numpy, typer"],
             "version": [program, "--version"],
+            "import_numpy_polars_typer": [sys.executable, "-c", "import numpy, polars, typer"],
+            "aggregate_rrf": [program, "aggregate", *_files(_small_runs()), "--method", "rrf"],
         },
-        repeats=15,
+        repeats=20,
     )
     code = (
         "import sys, concordant; print([m for m in ('numpy', 'polars', 'numba', 'scipy', 'typer') if m in sys.modules])"
@@ -78,6 +90,9 @@ def startup() -> dict[str, Any]:
         "milliseconds": {name: 1000 * s for name, s in seconds.items()},
         "import_alone_ms": 1000 * (seconds["import_concordant"] - seconds["python"]),
         "version_over_numpy_typer": seconds["version"] / seconds["import_numpy_typer"],
+        "cpu_milliseconds": {name: 1000 * cost.cpu for name, cost in costs.items()},
+        "rrf_over_numpy_polars_typer": seconds["aggregate_rrf"] / seconds["import_numpy_polars_typer"],
+        "rrf_cpu_over_numpy_polars_typer": costs["aggregate_rrf"].cpu / costs["import_numpy_polars_typer"].cpu,
         "heavy_after_import": run([sys.executable, "-c", code]).output.strip(),
         "heavy_after_rrf_and_comb": run([sys.executable, "-c", fused]).output.strip(),
     }

@@ -47,7 +47,7 @@ def families() -> dict[str, list[type[Aggregator]]]:
         # Anybody may register a method; only our own have a page here.
         if package in ("concordant.aggregators", "concordant.ranking"):
             out.setdefault(family, []).append(cls)
-    order = {"positional": 0, "fusion": 1, "majority": 2, "condorcet": 3, "elections": 4}
+    order = {name: n for n, name in enumerate(("positional", "fusion", "majority", "kemeny", "condorcet", "elections"))}
     for members in out.values():
         members.sort(key=lambda cls: inspect.getsourcelines(cls)[1])
     return dict(sorted(out.items(), key=lambda pair: (order.get(pair[0], 9), pair[0])))

@@ -158,6 +158,24 @@ def test_links_lead_somewhere_in_a_repository_browser(page: Path) -> None:
     assert not [str(path) for path in link_paths(page) if not path.exists()]
 
 
+def table_rows(text: str) -> Iterator[tuple[int, int, int]]:
+    """Yield (line, number of cells, cells of the header) of every row of the tables of a page."""
+    lines = FENCE.sub(lambda found: "\n" * found[0].count("\n"), text).split("\n")
+    header = 0
+    for at, line in enumerate(lines):
+        if not line.startswith("|"):
+            header = 0
+        elif header or (at + 1 < len(lines) and re.fullmatch(r"\|[-:| ]+\|", lines[at + 1])):
+            cells = len(re.findall(r"(?<!\\)\|", line)) - 1
+            header = header or cells
+            yield at + 1, cells, header
+
+
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "CHANGELOG.md"], ids=name_of)
+def test_rows_of_tables_have_as_many_cells_as_their_header(page: Path) -> None:
+    assert [row for row in table_rows(page.read_text(encoding="utf-8")) if row[1] != row[2]] == []
+
+
 def test_every_page_can_be_reached_from_the_entry_page() -> None:
     seen: set[Path] = set()
     todo = [ROOT / "docs" / "index.md"]

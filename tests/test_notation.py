@@ -14,7 +14,7 @@ EXCEPT = {"reproduced", "reproduce.md", "notation.md", "results.md", "changelog.
 PAGES = [page for page in sorted(DOCS.rglob("*.md")) if page.relative_to(DOCS).parts[0] not in EXCEPT]
 GREEK = re.compile(r"[Α-Ωα-ωϕϑ]")
 # Methods without a model of how votes arise: rules and sums.
-RULES = {"positional", "fusion", "majority", "condorcet", "elections"}
+RULES = {"positional", "fusion", "majority", "kemeny", "condorcet", "elections"}
 MODELS = [page for page in sorted((DOCS / "methods").glob("*.md")) if page.stem not in RULES]
 
 

@@ -41,11 +41,11 @@ from concordant.aggregators.fusion import CombMNZRank as CombMNZRank
 from concordant.aggregators.fusion import CombSUM as CombSUM
 from concordant.aggregators.fusion import LogISR as LogISR
 from concordant.aggregators.fusion import WeightedSum as WeightedSum
+from concordant.aggregators.kemeny import Kemeny as Kemeny
 from concordant.aggregators.leaderboard import Leaderboard as Leaderboard
 from concordant.aggregators.listwise import ListwiseLinear as ListwiseLinear
 from concordant.aggregators.majority import Condorcet as Condorcet
 from concordant.aggregators.majority import Copeland as Copeland
-from concordant.aggregators.majority import Kemeny as Kemeny
 from concordant.aggregators.majority_graph import condorcet_loser as condorcet_loser
 from concordant.aggregators.majority_graph import condorcet_winner as condorcet_winner
 from concordant.aggregators.majority_graph import majority_graph as majority_graph

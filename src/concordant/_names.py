@@ -25,7 +25,7 @@ METHODS = {
     "extended-mallows": "concordant.aggregators.mallows:ExtendedMallows",
     "irv": "concordant.aggregators.elections:IRV",
     "isr": "concordant.aggregators.fusion:ISR",
-    "kemeny": "concordant.aggregators.majority:Kemeny",
+    "kemeny": "concordant.aggregators.kemeny:Kemeny",
     "lambdarank": "concordant.ranking.rankers:LambdaRank",
     "list-mle": "concordant.ranking.rankers:ListMLE",
     "listwise-linear": "concordant.aggregators.listwise:ListwiseLinear",

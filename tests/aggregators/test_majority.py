@@ -20,7 +20,7 @@ from tests.oracles import methods as oracle
 from tests.oracles.elections import pair_votes
 
 import concordant as cc
-from concordant.aggregators import majority
+from concordant.aggregators import _pairwise_votes
 from concordant.data.preferences import Preferences
 from concordant.errors import ConcordantWarning, DataError, IdentifiabilityWarning, ParameterError
 from concordant.execution import force_threads
@@ -167,7 +167,7 @@ def test_fusion_never_puts_an_item_right_behind_one_it_beats(rows: Rows, missing
 def test_fusion_of_many_items_asks_only_for_the_pairs_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
     p = random_preferences(120, 7, 90, seed=5, levels=1).with_weights({f"e{k}": 1.0 + k for k in range(7)})
     small = cc.Condorcet(fusion=True).fit_predict(p)
-    monkeypatch.setattr("concordant.aggregators.majority._TABLE_SIZE", 0)
+    monkeypatch.setattr("concordant.aggregators._pairwise_votes._TABLE_SIZE", 0)
     assert cc.Condorcet(fusion=True).fit_predict(p) == small
 
 
@@ -371,10 +371,10 @@ def test_compiled_loops_count_what_numpy_counts(
     # One long list makes positions need more room.
     rows += [("q0", "long", f"d{i}", float(i + 1)) for i in range(largest)]
     votes = cc.Preferences(*map(list, zip(*rows, strict=True)), kind="rank")
-    monkeypatch.setattr(majority, "_COMPILED", "nothing.that.is.loaded")
+    monkeypatch.setattr(_pairwise_votes, "_COMPILED", "nothing.that.is.loaded")
     plain = method.fit_predict(votes).score
     monkeypatch.undo()
-    monkeypatch.setattr(majority, "_MANY_PAIRS", 0)
-    monkeypatch.setattr(majority, "_SOME_PAIRS", 0)
+    monkeypatch.setattr(_pairwise_votes, "_MANY_PAIRS", 0)
+    monkeypatch.setattr(_pairwise_votes, "_SOME_PAIRS", 0)
     np.testing.assert_array_equal(method.fit_predict(votes).score, plain)
     assert "concordant.kernels.pairwise_majorities" in sys.modules

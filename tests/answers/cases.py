@@ -1,7 +1,12 @@
 """Frozen answers: every method at its defaults and at two other settings, on golden cases, the sample and real data.
 
-`python -m tests.answers.cases` writes the files again. Do that only where an answer is meant to change, and say in the
-CHANGELOG which and why.
+`python -m tests.answers.cases METHOD...` freezes the answers of these methods. Do that for a new method, or where an
+answer is meant to change, and say then in the CHANGELOG which and why. Without a name it lists the methods that have no
+settings here.
+
+Frozen on 2026-11-16, before the source was rearranged: all but those that follow. Frozen on 2026-11-19, from the first
+source that had them all: approval, baldwin, blend, boosted-trees, bucklin, coombs, dbsf, elo, irv, minimax, mixture,
+nanson, plurality, ranked-pairs, rbc, schulze, stuart and stv.
 """
 
 from __future__ import annotations
@@ -33,10 +38,19 @@ _NORM: tuple[Settings, Settings] = ({"norm": "z-score"}, {"norm": "sum"})
 
 # Defaults that changed after the answers were frozen (docs/what-changed.md): what they were.
 FROZEN_DEFAULTS: dict[str, Settings] = {"svp": {"average": False}}
-# Two settings beside the defaults. Iterations are cut where the default takes long; so are the defaults of CUT.
-SETTINGS: dict[str, tuple[Settings, Settings]] = {
+# Two settings beside the defaults, where a method has that many. Iterations are cut where the default takes long; so
+# are the defaults of CUT.
+SETTINGS: dict[str, tuple[Settings, ...]] = {
+    "approval": ({"k": 2}, {"k": 5}),
+    "baldwin": ({"ties": "keep"}, {"missing": "below"}),
+    "blend": (
+        {"members": ["rrf", "comb-sum"], "l2": 0.1, "gain": "linear"},
+        {"members": ["borda", "rrf", "isr"], "weights": "equal"},
+    ),
+    "boosted-trees": ({"objective": "xendcg", "trees": 10}, {"leaves": 8, "trees": 20, "models": 2}),
     "borda": ({"missing": "zero"}, {"missing": "mean"}),
     "bradley-terry": ({"reliability": True}, {"ties": "davidson", "prior": 0.5}),
+    "bucklin": (),
     "comb-anz": _NORM,
     "comb-max": _NORM,
     "comb-med": _NORM,
@@ -45,10 +59,14 @@ SETTINGS: dict[str, tuple[Settings, Settings]] = {
     "comb-mnz-rank": ({"k": 5}, {"ties": "min"}),
     "comb-sum": _NORM,
     "condorcet": ({"fusion": True}, {"missing": "unknown"}),
+    "coombs": ({"majority": False}, {"ties": "keep", "missing": "below"}),
     "copeland": ({"missing": "below"}, {"missing": "unknown"}),
     "cps": ({"distance": "footrule"}, {"adherence": "supervised"}),
     "crf": ({"weights": "mixed", "passes": 10}, {"solver": "lbfgs", "passes": 20, "l2": 0.01, "transform": "rankdiff"}),
+    "dbsf": ({"clip": False}, {"ddof": 1}),
+    "elo": ({"k": 4}, {"scale": 100, "initial": 0}),
     "extended-mallows": ({"k": 5, "missing": "below"}, {"inference": "borda", "max_iter": 5}),
+    "irv": ({"ties": "keep"},),
     "isr": ({"ties": "min"}, {"ties": "average"}),
     "kemeny": ({"missing": "unknown", "solver": "local"}, {"solver": "local"}),
     "lambdarank": _RANKER,
@@ -59,18 +77,27 @@ SETTINGS: dict[str, tuple[Settings, Settings]] = {
     "markov-chain": ({"chain": 1}, {"chain": 2, "missing": "below"}),
     "mean-rank": ({"missing": "ignore"}, {"missing": "last"}),
     "median-rank": ({}, {}),
+    "minimax": ({"opposition": "winning-votes"}, {"opposition": "pairwise", "missing": "below"}),
+    "mixture": ({"components": 2, "n_starts": 2}, {"of": "mallows", "components": 2, "n_starts": 2}),
     "mpm": ({"adherence": "learned", "variances": True}, {"adherence": "supervised", "transform": "log"}),
+    "nanson": ({"keep_average": True}, {"missing": "below"}),
     "pair-ties": ({"model": "rao-kupper"}, {"second_order": True, "max_iter": 10}),
     "plackett-luce": (
         {"adherence": True, "missing": "below"},
         {"prior": 0.5, "ties": "partition", "uncertainty": "bootstrap", "n_bootstrap": 20},
     ),
+    "plurality": (),
     "pmop": ({"inference": "gibbs", "max_iter": 5}, {"second_order": True, "max_iter": 10}),
     "rank-regress": _RANKER,
     "ranknet": _RANKER,
     "ranksvm": _RANKER,
+    "ranked-pairs": ({"strength": "winning-votes"}, {"missing": "below"}),
+    "rbc": ({"phi": 0.8}, {"ties": "min"}),
     "robust-rank": ({"missing": "ignore"}, {"correction": "bonferroni"}),
     "rrf": ({"k": 10}, {"ties": "min"}),
+    "schulze": ({"strength": "margins"}, {"missing": "below"}),
+    "stuart": ({"missing": "ignore"}, {"total": 1000}),
+    "stv": ({"seats": 2}, {"quota": "hare", "transfer": "meek", "seats": 2}),
     "svd-rank": ({"strength": "binary", "passes": 10}, {"weights": "consensus", "p": 2, "passes": 10}),
     "svp": ({"transform": "binary"}, {"average": True, "rank": 4}),
     "ulara": ({"update": "gd", "eta": 0.01}, {"nu": 2, "kappa": 10}),
@@ -78,7 +105,10 @@ SETTINGS: dict[str, tuple[Settings, Settings]] = {
 }
 # Kemeny, and the centre of Mallows, have time for their proofs on a busy machine too.
 CUT: dict[str, Settings] = {
+    "blend": {"members": ["listwise-linear", "rrf"]},
+    "boosted-trees": {"trees": 30},
     "crf": {"passes": 20},
+    "mixture": {"max_components": 2, "n_starts": 2},
     "svd-rank": {"passes": 20},
     "kemeny": {"time_limit": 3600},
     "mallows": {"time_limit": 3600},
@@ -178,15 +208,6 @@ def answer(name: str, method: str, k: int) -> dict[str, NDArray[Any]]:
     return {what: np.asarray(values) for what, values in out.items() if values is not None}
 
 
-def answers(name: str) -> dict[str, NDArray[Any]]:
-    """Return all answers to a case, under keys "method/setting/what"."""
-    return {
-        f"{method}/{k}/{what}": values
-        for method, k in questions(name)
-        for what, values in answer(name, method, k).items()
-    }
-
-
 def arithmetic() -> str:
     """Return what tells processors and versions apart whose sums differ in the last bit, which long fits multiply."""
     from importlib.metadata import version
@@ -198,9 +219,18 @@ def arithmetic() -> str:
 
 
 def main() -> None:
-    """Write the answers to the cases that are named, to all by default."""
-    for name in sys.argv[1:] or CASES:
-        np.savez_compressed(HERE / f"{name}.npz", arithmetic=np.array(arithmetic()), **answers(name))
+    """Freeze the answers of the methods that are named to every case, and the arithmetic they were computed with."""
+    if not sys.argv[1:]:
+        sys.exit("without settings: " + (", ".join(sorted(set(cc.METHODS) - set(SETTINGS))) or "no method"))
+    for name in CASES:
+        path = HERE / f"{name}.npz"
+        with np.load(path) as file:
+            kept = {key: values for key, values in file.items() if not set(key.split("/")) & set(sys.argv[1:])}
+        for method, k in questions(name):
+            if method in sys.argv[1:]:
+                kept |= {f"{method}/{k}/{what}": values for what, values in answer(name, method, k).items()}
+                kept[f"arithmetic/{method}"] = np.array(arithmetic())
+        np.savez_compressed(path, **kept)
 
 
 if __name__ == "__main__":

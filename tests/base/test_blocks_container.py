@@ -122,3 +122,4 @@ def test_methods_say_whether_they_go_block_by_block() -> None:
     assert not cc.MPM(adherence="learned", optimizer="gd").goes_block_by_block()
     assert not cc.CRF().goes_block_by_block()
     assert cc.CRF().goes_block_by_block(fitted=True)
+    assert [cc.ULARA().goes_block_by_block(fitted=f, weighted=True) for f in (False, True)] == [False, True]

@@ -21,6 +21,7 @@ from concordant.base.weights import list_weights, usable_weights
 from concordant.data.preferences import Preferences
 from concordant.errors import ConcordantWarning, DataError, KindError, ParameterError
 from concordant.execution import force_threads
+from concordant.metrics.ranking import METRICS, NDCG
 
 P = Preferences(["q", "q", "q"], ["x", "x", "y"], ["a", "b", "b"], [1, 2, 1])
 
@@ -344,3 +345,65 @@ def test_a_category_of_warnings_can_be_left_out_and_the_others_stay() -> None:
         toy = Twice().fit(P)
     assert [(w.category, str(w.message)) for w in told] == [(errors.IdentifiabilityWarning, "an item is loose.")]
     assert toy.fit_info_.warnings == ["it did not converge.", "an item is loose."]
+
+
+def strings_in(node: ast.AST, constants: dict[str, ast.AST]) -> set[str]:
+    """Return the strings of an expression, also of a constant of the file that it names."""
+    found = {n.value for n in ast.walk(node) if isinstance(n, ast.Constant) and isinstance(n.value, str)}
+    named = [constants[n.id] for n in ast.walk(node) if isinstance(n, ast.Name) and n.id in constants]
+    return found.union(*(strings_in(n, {}) for n in named))
+
+
+def name_checks(tree: ast.Module, known: set[str]) -> list[int]:
+    """Return the lines that compare a `name` or a `__module__` with known names."""
+    constants = {
+        target.id: node.value
+        for node in tree.body
+        if isinstance(node, ast.Assign)
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+    lines = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Compare):
+            sides = [node.left, *node.comparators]
+            asks = any(isinstance(side, ast.Attribute) and side.attr in ("name", "__module__") for side in sides)
+            if asks and known & set().union(*(strings_in(side, constants) for side in sides)):
+                lines.append(node.lineno)
+    return lines
+
+
+def test_name_checks_are_found() -> None:
+    code = """
+RULES = ("rrf", "borda")
+a = model.name == "rrf"
+b = type(model).name in RULES
+c = f.name == "cutoff"
+d = other == "rrf"
+"""
+    assert name_checks(ast.parse(code), {"rrf", "borda"}) == [3, 4]
+
+
+def test_facts_about_methods_and_metrics_are_not_looked_up_by_name() -> None:
+    known = {*cc.METHODS, *METRICS}
+    paths = [p for p in sorted(SOURCE.rglob("*.py")) if p.relative_to(SOURCE).parts[0] != "metrics"]
+    found = {
+        p.relative_to(SOURCE).as_posix(): name_checks(ast.parse(p.read_text(encoding="utf-8")), known) for p in paths
+    }
+    assert {path: lines for path, lines in found.items() if lines} == {}
+
+
+@pytest.mark.parametrize(("method", "name"), [(m, name) for m in cc.METHODS for name in cc.METHODS[m].learns_labels_by])
+def test_a_method_needs_labels_under_the_settings_that_say_so(method: str, name: str) -> None:
+    cls = cc.METHODS[method]
+    model = cls(**{name: cls.learns_labels_by[name]})
+    assert model.needs_labels()
+    with pytest.raises(DataError, match="label"):
+        model.fit(P)
+
+
+def test_a_metric_that_derives_from_another_is_not_trained_as_that_one() -> None:
+    class Other(NDCG):
+        name: ClassVar[str] = "other"
+
+    assert (NDCG.objective, Other.objective) == ("ndcg", "")

@@ -178,7 +178,7 @@ def test_refusals(tmp_path: Path) -> None:
         ((free, unfitted), NotFittedError, "not fitted"),
         ((free, fitted(games(4))), DataError, "not fitted to the same data"),
         ((free, luce), DataError, "not fitted to the same data"),
-        ((luce, pairs), ParameterError, "'model 2' is Bradley-Terry on lists"),
+        ((luce, pairs), ParameterError, "'model 2' is BradleyTerry on lists"),
         ((free, fitted(votes, ties="none")), DataError, "200 and [0-9]+ observations"),
         ((free, fitted(votes, optimizer="gd")), ParameterError, "optimizer"),
         ((luce, fitted(lists, ties="partition")), DataError, r"read the lists differently \(ties="),

@@ -160,7 +160,7 @@ def test_threads_are_timed_and_answers_compared(bench: Any, monkeypatch: pytest.
     from concordant.execution import map_instances, n_threads
 
     # What was counted is not counted any more.
-    assert import_module("concordant.aggregators.majority").map_instances is map_instances
+    assert import_module("concordant.aggregators._pairwise_votes").map_instances is map_instances
     monkeypatch.setattr(bench.growth_worker, "_jobs", lambda *_: lambda: np.array([float(n_threads())]))
     with pytest.raises(SystemExit, match="depends on the number of threads"):
         bench.growth_worker.threads("x", size=1, repeats=1, turns=1_000)

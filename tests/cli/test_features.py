@@ -1,4 +1,4 @@
-"""Features on the command line: what comes out is what the library gives, alone and beside what experts said."""
+"""Features on the command line: what comes out is what the library gives, alone and beside preferences."""
 
 from __future__ import annotations
 
@@ -423,7 +423,7 @@ def test_rankers_learn_from_runs_like_any_other_method(runs: Path, invoke: Invok
     assert {(r["instance"], r["item"]): r["score"] for r in found} == pytest.approx(want)
     refused = invoke("aggregate", runs / "known.txt", "--model", runs / "m.model", code=1)
     assert "the pmop in" in refused.stderr
-    assert "was fitted on what experts said." in refused.stderr
+    assert "was fitted on preferences." in refused.stderr
     refused = invoke("aggregate", *inputs, "--features", runs / "known.txt", "--model", runs / "m.model", code=1)
     assert "this pmop was fitted without features of items; leave --features out." in refused.stderr
 
@@ -433,7 +433,7 @@ def test_rankers_learn_from_runs_like_any_other_method(runs: Path, invoke: Invok
     [
         (["aggregate", "test.txt"], "test.txt holds features of items, from which these methods learn"),
         (["aggregate", "test.txt"], "--format letor-agg"),
-        (["aggregate", "test.txt", "--method", "borda"], "borda works on what experts said."),
+        (["aggregate", "test.txt", "--method", "borda"], "borda takes preferences or comparisons, not features."),
         (
             ["aggregate", "test.txt", "--method", "pmop"],
             "concordant fit INPUT... [--labels QRELS] --method pmop -o MODEL",
@@ -446,7 +446,10 @@ def test_rankers_learn_from_runs_like_any_other_method(runs: Path, invoke: Invok
             ["aggregate", "test.txt", "--features", "train.txt", "--model", "m.model"],
             "the input holds features already",
         ),
-        (["fit", "test.txt", "--method", "crf", "-o", "x.model"], "crf works on what experts said."),
+        (
+            ["fit", "test.txt", "--method", "crf", "-o", "x.model"],
+            "crf takes preferences or comparisons, not features.",
+        ),
         (
             ["fit", "a.trec", "--features", "qrels.txt", "-l", "qrels.txt", "-m", "pmop", "-o", "x"],
             "no features, but labels",

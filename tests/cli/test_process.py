@@ -47,6 +47,27 @@ def test_json_alone_is_on_standard_output(files: Path) -> None:
     assert json.loads(line)["results"]["output"] == str(files / "out.trec")
 
 
+def test_the_end_of_a_command_searches_for_no_garbage(files: Path) -> None:
+    # A search over what the imports made takes longer than fusing these runs.
+    code = """
+import gc, sys
+sys.argv = ["concordant", "aggregate", *sys.argv[1:], "--method", "rrf"]
+made = []
+gc.callbacks.append(lambda phase, about: made.append(len(gc.get_objects())) if phase == "start" else None)
+from concordant.cli.app import main
+try:
+    main()
+finally:
+    gc.collect()
+    print(made[-1], file=sys.stderr)
+"""
+    runs = sorted(map(str, (files / "runs").iterdir()))
+    found = subprocess.run(
+        [sys.executable, "-c", code, *runs], capture_output=True, text=True, check=False, env=ENVIRONMENT
+    )
+    assert int(found.stderr.split()[-1]) < 5000
+
+
 def test_fusing_runs_imports_neither_compiler_nor_tables_nor_scipy(files: Path) -> None:
     code = (
         "import sys, json; from concordant.cli.app import main\n"

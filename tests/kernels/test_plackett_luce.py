@@ -15,7 +15,7 @@ from tests.oracles import staged as oracle
 from concordant.aggregators._plackett_luce_fit import PenalisedLikelihood, minorise, newton
 from concordant.kernels import plackett_luce
 from concordant.kernels.plackett_luce import Rankings
-from concordant.kernels.plackett_luce_lists import merged, separation, written_out
+from concordant.kernels.plackett_luce_lists import expanded, merged, separation
 
 WAYS = ["average", "partition"]
 
@@ -158,12 +158,12 @@ def test_rest_left_out_or_written_out_is_the_same(
         np.testing.assert_allclose(got, expected, atol=1e-9)
     worth = np.exp(s) / np.exp(s).sum()
     assert least == pytest.approx(min([1.0, *(worth[list(lists[k][1][-1])].sum() for k in below)]), rel=1e-6)
-    again = written_out(open_, n, np.array(below, dtype=np.int64))
+    again = expanded(open_, n, np.array(below, dtype=np.int64))
     assert looked(again, s)[0] == pytest.approx(want[0], abs=1e-10)
     np.testing.assert_array_equal(again.mark[again.mark != 0], told.mark[told.mark != 0])
 
 
-def test_rest_of_almost_no_worth_is_written_out() -> None:
+def test_rest_of_almost_no_worth_is_expanded() -> None:
     lists = [(1.0, [[0], [1], [2, 3]], 1.0), (1.0, [[1], [0], [3, 2]], 1.0), (2.0, [[3], [0, 1, 2]], 1.0)]
     s = np.array([30.0, 29.0, -3.0, -4.0])
     models = [

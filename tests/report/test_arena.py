@@ -15,7 +15,7 @@ from concordant.report.arena import Arena, Effect, build_arena
 from concordant.report.content import Report, build_report
 from concordant.report.data_summary import summarise_data
 from concordant.report.method_results import NamedMethod, default_methods, left_out_methods, run_method
-from concordant.report.page import _met, _per_unit, _rate, _sections, render
+from concordant.report.page import _head_to_head, _per_unit, _rate, _sections, render
 
 START = datetime(2024, 5, 30, 13, tzinfo=UTC)
 
@@ -83,7 +83,7 @@ def test_win_rates_are_those_of_the_scores_and_counts_those_of_the_votes(report:
         won[right, left] += n_right
         tied[left, right] += n_ties
         tied[right, left] += n_ties
-    for a, row in zip(arena.top, arena.meetings, strict=True):
+    for a, row in zip(arena.top, arena.head_to_head, strict=True):
         for b, met in zip(arena.top, row, strict=True):
             if a == b:
                 assert met is None
@@ -100,9 +100,9 @@ def test_win_rates_of_a_method_without_predictions_are_the_shares_observed() -> 
     arena = build_arena(votes, result.consensus, [result])
     at = {item: k for k, item in enumerate(arena.top)}
     assert not arena.predicted
-    met = arena.meetings[at["b"]][at["a"]]
+    met = arena.head_to_head[at["b"]][at["a"]]
     assert met == (0.25, 1.0, 3.0, 5.0)
-    only_ties = arena.meetings[at["a"]][at["c"]]
+    only_ties = arena.head_to_head[at["a"]][at["c"]]
     assert only_ties is not None
     assert only_ties.rate is None
     assert arena.effects == []
@@ -290,8 +290,8 @@ def test_numbers_are_written_as_people_write_them() -> None:
     assert facts["Comparisons"] == "1,500,001"
     assert [_rate(r) for r in (0.501, 0.9999, 0.0001, 1.0, None)] == ["50", "99", "1", "100", "–"]
     arena = arena_of(votes, cc.BradleyTerry())
-    assert arena.meetings[0][1] is not None
-    assert _met(arena.meetings[0][1]) == "won 1,000,000, lost 500,001, tied 0"
+    assert arena.head_to_head[0][1] is not None
+    assert _head_to_head(arena.head_to_head[0][1]) == "won 1,000,000, lost 500,001, tied 0"
 
 
 def test_effects_have_the_digits_that_their_intervals_leave() -> None:

@@ -473,7 +473,7 @@ def test_rank_intervals_go_from_best_to_worst() -> None:
     assert plots.rank_intervals(board(30)).get_xticks().tolist() == [1, 5, 10, 15, 20, 25, 30]
 
 
-def test_network_has_a_line_for_every_two_items_that_met() -> None:
+def test_network_has_a_line_for_every_two_compared_items() -> None:
     votes = cc.Comparisons(
         "q", None, ["a", "b", "c", "x"], ["b", "c", "a", "y"], [1, 5, 1, 1], [1, 5, 0, 0], [0, 0, 1, 0]
     )
@@ -483,8 +483,8 @@ def test_network_has_a_line_for_every_two_items_that_met() -> None:
     order = [t.get_text() for t in ax.texts[:5]]
     assert sorted(order) == ["a", "b", "c", "x", "y"]
     assert len(dots) == 2  # two groups
-    assert "2 groups of items that never met" in ax.get_xlabel().replace("\n", " ")
-    assert "widest line: 10 meetings" in ax.get_xlabel().replace("\n", " ")
+    assert "2 groups of items that were never compared" in ax.get_xlabel().replace("\n", " ")
+    assert "widest line: 10 comparisons" in ax.get_xlabel().replace("\n", " ")
     name_at = {tuple(np.round(t.xy, 6)): t.get_text() for t in ax.texts[:5]}
     pairs = {
         frozenset(name_at[tuple(np.round(end, 6))] for end in line): width
@@ -499,9 +499,9 @@ def test_network_has_a_line_for_every_two_items_that_met() -> None:
 def test_network_of_lists_counts_lists_that_hold_both() -> None:
     p = cc.from_lists({"x": ["a", "b", "c"], "y": ["b", "a"]}).with_weights({"y": 3})
     ax = plots.network(p)
-    assert "widest line: 4 meetings" in ax.get_xlabel().replace("\n", " ")
+    assert "widest line: 4 comparisons" in ax.get_xlabel().replace("\n", " ")
     some = plots.network(p, limit=2)
-    assert "the 2 of 3 items that met others most often" in some.get_xlabel().replace("\n", " ")
+    assert "the 2 of 3 items that were compared most often" in some.get_xlabel().replace("\n", " ")
     with pytest.raises(KindError, match="draws Preferences or Comparisons, not Consensus"):
         plots.network(board(2))
 

@@ -77,12 +77,12 @@ class ScoreModel(NamedTuple):
 
 
 def too_large(n_items: int) -> bool:
-    """Return whether the covariance of so many scores is computed only where it is asked for."""
+    """Return whether the covariance of this many scores is computed only on request."""
     return n_items > _MANY_ITEMS
 
 
 def memory_of_covariances(slots: Slots) -> tuple[float, bool]:
-    """Return the bytes of the covariances of all instances, and whether they are computed only where asked for."""
+    """Return the bytes of the covariances of all instances, and whether they are computed only on request."""
     n_bytes = float((slots.sizes.astype(np.float64) ** 2).sum()) * 8
     return n_bytes, n_bytes > _MUCH_MEMORY
 
@@ -169,7 +169,7 @@ def _information(outcomes: PairwiseOutcomes, n: int, score: Floats, model: Score
     own = score[int(outcomes.slots.offsets[n]) : int(outcomes.slots.offsets[n + 1])]
     prior = float(model.prior[n])
     table = _bradley_terry_fit.information(outcomes.counted.window(n), own, prior, model.shared, model.learned)
-    out: Floats = table - outcomes.lost_information(n, score, model.shared, model.learned)
+    out: Floats = table - outcomes.information_lost_to_habits(n, score, model.shared, model.learned)
     return out
 
 

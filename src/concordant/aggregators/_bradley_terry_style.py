@@ -111,7 +111,7 @@ def chosen(covariates: Sequence[str] | str | None, votes: Votes) -> list[str]:
 
 
 def warn_unused(covariates: Sequence[str] | str | None, votes: Votes, warn: Warn) -> None:
-    """Warn of covariates that the votes carry and the model was not told what to do with."""
+    """Warn of covariates in the votes that the model does not use."""
     if covariates is not None or not isinstance(votes, Comparisons) or not len(votes.covariate_names):
         return
     use, leave = Setting("covariates", "all"), Setting("covariates", [])
@@ -198,7 +198,7 @@ def check_sides(outcomes: VoteOutcomes, names: Sequence[str], warn: Warn) -> Non
 
 
 def check_separation(outcomes: VoteOutcomes, names: Sequence[str]) -> None:
-    """Raise where a covariate alone tells who wins, so that its coefficient grows without bound."""
+    """Raise on perfect separation by one covariate: its coefficient has no finite estimate."""
     v = outcomes.statistics
     for column, name in enumerate(names, start=1):
         up = down = tied = False

@@ -51,14 +51,14 @@ BLOCKS_NEED = (
 
 
 class LabelledBlock(NamedTuple):
-    """The rows of the labelled instances of a block by one transform, in the units of the climb.
+    """The rows of the labelled instances of a block by one transform, in the units of the optimisation.
 
     Attributes
     ----------
     own : ExpertRows
         The rows, in an order that does not depend on that of the items.
     target : MetricTarget
-        The metric to climb, and the gain of every slot.
+        The metric to maximise, and the gain of every slot.
     informative : int64[]
         The instances in which one order can be better than another, by id.
     seeds : uint64[N]
@@ -78,7 +78,7 @@ class LabelledBlock(NamedTuple):
 
 
 class TransformData(NamedTuple):
-    """What one transform gives to learn from.
+    """Training data of the CRF for one transform.
 
     Attributes
     ----------
@@ -89,11 +89,11 @@ class TransformData(NamedTuple):
     blocks : Shards of LabelledBlock or None
         The training data; None for blocks without a label.
     unit, size : float64[3], float
-        The units the columns are learned in, and how far they spread then.
+        The units in which the columns are learned, and their spread in these units.
     held_out : bool
         Whether some of the informative instances may be held out; of blocks all are learned from.
     totals : callable
-        Gives what all lists say, for what the weights mean.
+        Returns the totals of all lists, by which the weights are described.
     """
 
     transform: str
@@ -135,7 +135,7 @@ class _Objective:
 def from_memory(
     owner: CRF, votes: Votes, labels: Labels | None, pair: tuple[Votes, Labels] | None
 ) -> tuple[MatchedLabels, list[TransformData]]:
-    """Return what preferences in memory give to learn from: one task for each transform."""
+    """Prepare the training data from preferences in memory, one entry for each transform."""
     name = type(owner).__name__
     truth = match_labels(votes, labels, name, unjudged=owner.unjudged)
     target = owner._metric_target(truth.label, votes.slots.offsets)
@@ -157,7 +157,7 @@ def from_memory(
 def from_blocks(
     owner: CRF, blocks: Blocks, labels: Labels | None, pair: tuple[Votes, Labels] | None
 ) -> tuple[MatchedLabels, list[TransformData]]:
-    """Return what blocks of instances give to learn from; the validation part to choose by is in memory."""
+    """Prepare the training data from blocks of instances; the validation part is in memory."""
     name, n_instances = type(owner).__name__, len(blocks.instances)
     if pair is None:
         raise KindError(BLOCKS_NEED)
@@ -187,7 +187,7 @@ def from_blocks(
         training = TrainingRows(None, held, weights, trained_on, taught)
         totals = partial(_totals_of_blocks, blocks, owner, weights, transform)
         tasks.append(TransformData(transform, training, own, unit, size, held_out=False, totals=totals))
-    return MatchedLabels(np.zeros(0), np.arange(n_informative), counts), tasks
+    return MatchedLabels(np.zeros(0), np.arange(n_informative), counts, owner.unjudged), tasks
 
 
 def _totals_of_blocks(blocks: Blocks, owner: CRF, weights: WeightBlocks, transform: str) -> ExpertTotals:
@@ -220,7 +220,7 @@ class _CanonicalRows(NamedTuple):
 
 
 class _Scale(NamedTuple):
-    """What sets the scale of the climb: mean variances over the slots of the informative instances."""
+    """Mean variances of the columns over the informative instances; they set the units of the optimisation."""
 
     n_informative: int
     n_slots: int

@@ -31,7 +31,7 @@ _ROUNDING = 1e-10
 
 
 class WorkingResponses(NamedTuple):
-    """What the votes of one instance ask for, at its estimated scores.
+    """Working responses and −Hessian of one instance at its estimated scores.
 
     Attributes
     ----------
@@ -118,7 +118,7 @@ class ExplainedLikelihood(ModelPredictions):
         return names, parts, np.concatenate([base for _, _, base in known])
 
     def explain(self, preferences: Votes, instance: str | None = None, *, by: str | None = None) -> Explanation:
-        """Return what pulls every item of one instance up or down: the parts of its score.
+        """Split the score of every item of one instance into parts: contributions of experts or of opponents.
 
         At the estimate ŝ the votes balance the prior, so that ŝ = Σ_e A⁻¹ (H_e ŝ + g_e) exactly: g_e and H_e are the
         gradient and −Hessian of the votes of expert e at ŝ, and A is Σ H_e plus the precision of the prior. An expert's

@@ -34,7 +34,7 @@ __all__ = [
     "HabitTable",
     "fit_habits",
     "habits_of",
-    "information_loss",
+    "information_lost_to_habits",
     "profiled",
 ]
 
@@ -48,7 +48,7 @@ _CHUNK = 1000
 
 
 class HabitRows(NamedTuple):
-    """What habits add to the logit of each row, h (float64[Q, F]), and the expert of the row."""
+    """Design rows h (float64[Q, F]) of the habits, and the expert of each row."""
 
     h: Floats
     expert: Ints
@@ -117,7 +117,7 @@ class HabitDesign(NamedTuple):
         return out
 
     def n_others(self, slots: Slots) -> int:
-        """Return how many families any family is held against; raise where every item is of the same one."""
+        """Return the number of families that a family is compared with; raise if all items share one."""
         codes = self.family_codes(slots)
         n = len(self.families) - 1 + bool((codes < 0).any())
         if self.families and n == 0:
@@ -298,7 +298,7 @@ def profiled(
     for n, own in outcomes.observed_instances():
         m = own.stop - own.start
         table = information(outcomes.statistics.window(n), score[own], float(prior[n]), shared, learned)
-        table = table - information_loss(outcomes, n, score, shared, learned, habits)
+        table = table - information_lost_to_habits(outcomes, n, score, shared, learned, habits)
         of_scores = table[:m, :m]
         if prior[n] == 0:
             of_scores = of_scores + max(float(np.trace(of_scores)) / m, 1.0) / m
@@ -307,10 +307,10 @@ def profiled(
     return out, response
 
 
-def information_loss(
+def information_lost_to_habits(
     outcomes: VoteOutcomes, instance: int, score: Floats, shared: Shared, learned: Ints, habits: HabitFit
 ) -> Floats:
-    """Return what the information of an instance's scores and of `learned` loses to habits that are estimated too."""
+    """Return the information on scores and `learned` lost by estimating habits too (a Schur complement)."""
     from concordant.kernels.bradley_terry_votes import habit_cross
 
     if outcomes.habits is None:

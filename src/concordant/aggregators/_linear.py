@@ -78,7 +78,7 @@ def candidates(value: Any, every: Sequence[Any]) -> tuple[Any, ...]:
 
 
 class TrainingRows(NamedTuple):
-    """What one way to look at the lists gives to learn from and to choose by."""
+    """Training and validation rows of one transform."""
 
     # None of blocks of instances, whose rows stay where they are.
     train_rows: ExpertRows | None
@@ -175,7 +175,7 @@ class LinearAggregator(Aggregator):
         )  # fmt: skip
 
     def _training_summary(self) -> TrainingSummary | None:
-        """Return how far the lists went that the weights were learned from; None where that is not known."""
+        """Return the summary of the training lists; None if it is unknown."""
         return TrainingSummary.from_record(self.__dict__.get("training_"))
 
     def _data_shift(self, preferences: Votes) -> str:
@@ -251,7 +251,7 @@ class LinearAggregator(Aggregator):
         return TrainingRows(train, held, blocks, trained_on, bool((train.list_block == blocks.shared).any()))
 
     def _partial_summary(self, votes: Votes, blocks: WeightBlocks, instances: Ints) -> PartialSummary:
-        """Return how far the lists of some instances go."""
+        """Summarise the lists of some instances, for the dataset-shift check."""
         return PartialSummary.of(
             votes, blocks.block_of_expert(votes, type(self).__name__, self.unknown_experts), len(blocks), instances
         )
@@ -264,7 +264,7 @@ class LinearAggregator(Aggregator):
         where: str = "",
         trained_on: TrainingSummary | None = None,
     ) -> ExpertRows:
-        """Return what is said about every slot; `where` says in messages which votes these are."""
+        """Build the expert rows of every slot; `where` names the votes in messages."""
         of_expert = blocks.block_of_expert(votes, type(self).__name__, self.unknown_experts, where)
         rows = potentials(
             votes, blocks, of_expert, transforms, missing=self.missing, scaling=self.scaling, trained_on=trained_on
@@ -272,7 +272,7 @@ class LinearAggregator(Aggregator):
         return sort_shared_rows(rows, blocks)
 
     def _set_fitted(self, w: Floats, transforms: Sequence[str], found: TrainingRows, said: ExpertTotals) -> None:
-        """Take over what was learned, and say what it means, given what all lists say."""
+        """Store the learned weights and describe them in words, by the totals of all lists."""
         w, blocks = found.weights(w.copy()), found.blocks
         self.training_ = found.trained_on.record()
         self.experts_ = list(blocks.names)
@@ -341,14 +341,14 @@ def sorted_by_id(instances: Ints, ids: Texts) -> Ints:
 
 
 class ExpertTotals(NamedTuple):
-    """How far lists reach and what rows say, added up for every block of weights; those of more instances are added.
+    """Spread of the lists and sums of the rows, by block of weights; totals of more instances are added.
 
     Attributes
     ----------
     reach, lists : float64[blocks, d], int64[blocks]
         How far the lists of a block put their first item above their last, and how many lists there are.
     rows, n_rows : float64[blocks, d], int64[blocks]
-        What its rows say, and how many there are.
+        The sum of its rows, and how many there are.
     """
 
     reach: Floats
@@ -358,7 +358,7 @@ class ExpertTotals(NamedTuple):
 
     @classmethod
     def of(cls, rows: ExpertRows, n: int) -> ExpertTotals:
-        """Return what some rows say in n blocks."""
+        """Add up the rows in each of n blocks of weights."""
         d = rows.X.shape[1]
         lists = len(rows.list_block)
         if not lists:
@@ -397,7 +397,7 @@ def _means(total: Floats, count: Ints) -> Floats:
 
 
 def meanings(trust: Floats, listed: Floats) -> list[str]:
-    """Return what the weights of every expert say, in words.
+    """Describe the weights of every expert in words.
 
     A negative weight alone does not say that an expert is inverted: of many who say the same, one corrects another.
 

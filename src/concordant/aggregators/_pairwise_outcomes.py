@@ -142,8 +142,8 @@ class PairwiseOutcomes:
         """Return the gradients of the experts of an instance."""
         raise NotImplementedError
 
-    def lost_information(self, instance: int, score: Floats, shared: Shared, learned: Ints) -> Any:
-        """Return what the information of scores and of `learned` loses to habits of experts that were estimated too."""
+    def information_lost_to_habits(self, instance: int, score: Floats, shared: Shared, learned: Ints) -> Any:
+        """Return the information on scores and `learned` lost by estimating habits too (a Schur complement)."""
         return 0.0
 
     def clusters(self, score: Floats, prior: Floats) -> list[ListClusters]:

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from concordant.aggregators.majority import LARGE, each_instance
+from concordant.aggregators._pairwise_votes import LARGE, each_instance
 from concordant.arrays import Floats, Ints
-from concordant.errors import FormatError
 from concordant.execution import Shards, report_progress, threads
 from concordant.kernels import lists
 from concordant.learning.optimisers import max_norm
@@ -221,30 +220,21 @@ def _derivatives(block: PlackettLuceBlock, active: Ints) -> tuple[Floats, Floats
 
 
 def _state(block: PlackettLuceBlock) -> State:
-    """Return the scores as arrays for a checkpoint, with which models have written out their lists."""
-    return {
-        "score": np.concatenate([np.zeros(0), *(f.score for f in block.optima)]),
-        "ends": np.array([f[1:] for f in block.optima], dtype=np.float64).reshape(-1, 4),
-        "written": np.array([m.is_written_out for m in block.models], dtype=np.bool_),
-    }
+    """Return the scores as arrays for a checkpoint, with the models whose lists are expanded."""
+    from concordant.aggregators._plackett_luce_fit import optima_state
+
+    return optima_state(block.optima) | {"written": np.array([m.is_expanded for m in block.models], dtype=np.bool_)}
 
 
 def _restored(block: PlackettLuceBlock, known: State, theta: Floats) -> PlackettLuceBlock:
     """Return the block in the state of a checkpoint."""
-    from concordant.aggregators._plackett_luce_fit import Optimum
+    from concordant.aggregators._plackett_luce_fit import restored_optima
 
     models = _rescaled(block, theta)
-    for model, written_out in zip(models, known["written"].tolist(), strict=True):
-        if written_out:
-            model.write_out()
-    if len(known["score"]) != sum(m.size for m in models):
-        raise FormatError("the checkpoint is not of these lists. Remove it to begin anew.")
-    scores = np.split(known["score"], np.cumsum([m.size for m in models])[:-1])
-    optima = [
-        Optimum(score, value, norm, int(n_iter), bool(converged))
-        for score, (value, norm, n_iter, converged) in zip(scores, known["ends"].tolist(), strict=True)
-    ]
-    return block._replace(models=models, optima=optima)
+    for model, expanded in zip(models, known["written"].tolist(), strict=True):
+        if expanded:
+            model.expand()
+    return block._replace(models=models, optima=restored_optima(models, known))
 
 
 def _tangent_step(

@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from concordant.arrays import Floats
+from concordant.errors import FormatError
 from concordant.kernels import plackett_luce
 from concordant.kernels.linear_systems import SMALL_SYSTEM, conjugate_gradients, solve_positive_definite
 from concordant.kernels.plackett_luce import Rankings
-from concordant.kernels.plackett_luce_lists import written_out
+from concordant.kernels.plackett_luce_lists import expanded
 from concordant.learning.optimisers import max_norm
 from concordant.learning.resumable import NO_CHECKPOINT, Checkpointer, State
 
-__all__ = ["Optimum", "PenalisedLikelihood", "gradient_ascent", "minorise", "newton"]
+__all__ = [
+    "Optimum",
+    "PenalisedLikelihood",
+    "gradient_ascent",
+    "minorise",
+    "newton",
+    "optima_state",
+    "restored_optima",
+]
 
 # Beyond this many items no Hessian is formed to check whether a stationary point is a maximum.
 _MOST_ITEMS = 5000
@@ -28,7 +37,7 @@ _PAPER_STEP = 0.01
 _LONGEST_STEP = 4.0
 # A gradient of this size, in choices per item, is rounding error.
 _ROUNDING = 1e-14
-# Where a list leaves less than this share of Σ φ to its rest, the rest is written out item by item.
+# Where a list leaves less than this share of Σ φ to its rest, the rest is expanded item by item.
 _LEAST_SHARE = 1e-5
 
 
@@ -40,6 +49,25 @@ class Optimum(NamedTuple):
     norm: float
     n_iter: int
     converged: bool
+
+
+def optima_state(optima: Sequence[Optimum]) -> dict[str, Any]:
+    """Return the optima of several instances as arrays for a checkpoint."""
+    return {
+        "score": np.concatenate([np.zeros(0), *(f.score for f in optima)]),
+        "ends": np.array([f[1:] for f in optima], dtype=np.float64).reshape(-1, 4),
+    }
+
+
+def restored_optima(models: Sequence[PenalisedLikelihood], known: State) -> list[Optimum]:
+    """Return the optima that a checkpoint holds; raise FormatError where it is of other votes."""
+    if len(known["score"]) != sum(m.size for m in models) or len(known["ends"]) != len(models):
+        raise FormatError("the checkpoint is not of these votes. Remove it to begin anew.")
+    scores = np.split(known["score"], np.cumsum([m.size for m in models])[:-1])
+    return [
+        Optimum(score, value, norm, int(n_iter), bool(converged))
+        for score, (value, norm, n_iter, converged) in zip(scores, known["ends"].tolist(), strict=True)
+    ]
 
 
 class _LikelihoodDerivatives(NamedTuple):
@@ -150,7 +178,7 @@ class PenalisedLikelihood:
         value, least = plackett_luce.log_likelihood(x, phi, *self.rankings, gain, loss, diagonal)
         if least < _LEAST_SHARE:
             # The share of the rest is a small difference of large sums: write these lists out.
-            self.write_out()
+            self.expand()
             value, _ = plackett_luce.log_likelihood(x, phi, *self.rankings, gain, loss, diagonal)
         return value
 
@@ -159,13 +187,13 @@ class PenalisedLikelihood:
         plackett_luce.hessian_product(x, np.exp(x), *self.rankings, vector, exact, out)
 
     @property
-    def is_written_out(self) -> bool:
-        """Whether every rest is written out item by item."""
+    def is_expanded(self) -> bool:
+        """Whether every rest is expanded item by item."""
         return not bool((self.rankings.form == 2).any())
 
-    def write_out(self) -> None:
+    def expand(self) -> None:
         """Write out the rest of every list item by item from now on."""
-        self.rankings = written_out(self.rankings, self.size, np.flatnonzero(self.rankings.form == 2))
+        self.rankings = expanded(self.rankings, self.size, np.flatnonzero(self.rankings.form == 2))
 
     def prior_curvature(self, score: Floats) -> Floats:
         """Return the prior's part of the diagonal of −Hessian."""
@@ -268,18 +296,18 @@ class _OptimiserState(NamedTuple):
     is_last: bool
 
     def to_arrays(self, model: PenalisedLikelihood) -> dict[str, NDArray[Any]]:
-        """Return the state as arrays for a checkpoint, with whether the model has written out its lists."""
+        """Return the state as arrays for a checkpoint, with whether the lists of the model are expanded."""
         parts = {name: np.asarray(part) for name, part in self.point._asdict().items()}
-        return parts | {"score": self.score, "progress": np.array([self.n_iter, self.is_last, model.is_written_out])}
+        return parts | {"score": self.score, "progress": np.array([self.n_iter, self.is_last, model.is_expanded])}
 
     @classmethod
     def of(cls, model: PenalisedLikelihood, score: Floats, known: State | None) -> _OptimiserState:
         """Return the state of a checkpoint, or the initial state."""
         if known is None:
             return cls(score, model.evaluate(score), 0, model.size == 0)
-        n_iter, is_last, is_written_out = known["progress"].tolist()
-        if is_written_out:
-            model.write_out()
+        n_iter, is_last, is_expanded = known["progress"].tolist()
+        if is_expanded:
+            model.expand()
         gradient, diagonal, gain, loss = (known[name] for name in _LikelihoodDerivatives._fields[1:])
         point = _LikelihoodDerivatives(float(known["value"]), gradient, diagonal, gain, loss)
         return cls(known["score"], point, n_iter, bool(is_last))

@@ -81,7 +81,7 @@ def expert_fit(data: _RankingData, votes: Preferences, board: Consensus) -> Expe
     for n in range(len(data.counts)):
         own = score[int(before[n]) : int(before[n + 1])]
         for k in range(int(data.list_starts[n]), int(data.list_starts[n + 1])):
-            every = _written_out(_some_lists(data.rankings, np.array([k])), len(own))
+            every = _expanded(_some_lists(data.rankings, np.array([k])), len(own))
             found = _choices(own, every)
             sums[:, int(votes.list_expert[data.source[k]])] += float(every.weight[0]) * found
     return ExpertFit(*sums)
@@ -114,12 +114,12 @@ def _some_lists(rankings: Rankings, which: Ints) -> Rankings:
     )
 
 
-def _written_out(rankings: Rankings, size: int) -> Rankings:
-    """Return the lists with every rest written out item by item."""
-    from concordant.kernels.plackett_luce_lists import written_out
+def _expanded(rankings: Rankings, size: int) -> Rankings:
+    """Return the lists with every rest expanded item by item."""
+    from concordant.kernels.plackett_luce_lists import expanded
 
     rests = np.flatnonzero(rankings.form == 2)
-    return written_out(rankings, size, rests) if len(rests) else rankings
+    return expanded(rankings, size, rests) if len(rests) else rankings
 
 
 def working_responses(
@@ -134,7 +134,7 @@ def working_responses(
         table = np.zeros((model.size, votes.n_experts))
         for e in np.unique(expert).tolist():
             lists = _some_lists(data.rankings, np.flatnonzero(expert == e))
-            table[:, e] = _response(model._replace_rankings(_written_out(lists, model.size)), own)
+            table[:, e] = _response(model._replace_rankings(_expanded(lists, model.size)), own)
         names = votes.experts.tolist()
     else:
         curvature = -hessian
@@ -166,7 +166,7 @@ def _flows(data: _RankingData, model: PenalisedLikelihood, score: Floats) -> Flo
     y is the share of each item in the block chosen and p its expectation; both sum to 1, so rows sum to y − p.
     """
     out = np.zeros((len(score), len(score)))
-    every = _written_out(data.rankings, len(score))
+    every = _expanded(data.rankings, len(score))
     ties = getattr(model, "ties", None)
     for k in range(len(every.weight)):
         rows = slice(int(every.offsets[k]), int(every.offsets[k + 1]))

@@ -13,10 +13,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from concordant.aggregators._plackett_luce_fit import Optimum, PenalisedLikelihood, SandwichParts, newton
-from concordant.aggregators.majority import LARGE, each_instance
+from concordant.aggregators._pairwise_votes import LARGE, each_instance
+from concordant.aggregators._plackett_luce_fit import (
+    Optimum,
+    PenalisedLikelihood,
+    SandwichParts,
+    newton,
+    optima_state,
+    restored_optima,
+)
 from concordant.arrays import Floats, Ints
-from concordant.errors import DataError, FormatError, NoFiniteEstimateError, listing
+from concordant.errors import DataError, NoFiniteEstimateError, listing
 from concordant.execution import Shards, report_progress, threads
 from concordant.kernels import davidson_luce
 from concordant.kernels.linear_systems import conjugate_gradients
@@ -77,7 +84,7 @@ class DavidsonLuceLikelihood(PenalisedLikelihood):
     Parameters
     ----------
     rankings, size, precision, gamma, scale
-        As in `PenalisedLikelihood`; rests must be written out, and a tied block in last place is chosen (mark 1).
+        As in `PenalisedLikelihood`; rests must be expanded, and a tied block in last place is chosen (mark 1).
     ties : TieParameters
         The tie parameters; they have no prior.
     """
@@ -511,20 +518,10 @@ def _state(blocks: Shards[TieBlock], ties: TieParameters, trace: list[float], do
 
 
 def _block_state(block: TieBlock) -> State:
-    return {
-        "score": np.concatenate([np.zeros(0), *(f.score for f in block.optima)]),
-        "ends": np.array([f[1:] for f in block.optima], dtype=np.float64).reshape(-1, 4),
-    }
+    return optima_state(block.optima)
 
 
 def _restored(block: TieBlock, known: State, ties: TieParameters) -> TieBlock:
     """Return the block in the state of a checkpoint."""
     models = [m.with_ties(ties) for m in block.models]
-    if len(known["score"]) != sum(m.size for m in models) or len(known["ends"]) != len(models):
-        raise FormatError("the checkpoint is not of these votes. Remove it to begin anew.")
-    scores = np.split(known["score"], np.cumsum([m.size for m in models])[:-1])
-    optima = [
-        Optimum(score, value, norm, int(n_iter), bool(converged))
-        for score, (value, norm, n_iter, converged) in zip(scores, known["ends"].tolist(), strict=True)
-    ]
-    return TieBlock(models, optima)
+    return TieBlock(models, restored_optima(models, known))

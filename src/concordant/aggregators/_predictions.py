@@ -464,7 +464,7 @@ class ModelPredictions(Aggregator):
     def calibration(
         self, votes: Votes, bins: int = 10, *, level: float = 0.95, consensus: Consensus | None = None
     ) -> pl.DataFrame:
-        """Return how often the favourite wins, beside the model's prediction: one row for each bin of predictions.
+        """Return the calibration curve: predicted and observed win rates of the favourite, by bin of predictions.
 
         The favourite of a pair is the item that the model expects to win more often; ties are left out, and the
         prediction is given that there is none. Bins hold about as many outcomes each. The columns are least and most

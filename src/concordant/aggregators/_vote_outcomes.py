@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from concordant.aggregators._judge_habits import HabitDesign, HabitFit, HabitRows, information_loss
+from concordant.aggregators._judge_habits import HabitDesign, HabitFit, HabitRows, information_lost_to_habits
 from concordant.aggregators._pairwise_outcomes import ComparisonOutcomes, ExpertGradients
 from concordant.arrays import Floats, Ints
 from concordant.data.comparisons import Comparisons
@@ -77,10 +77,10 @@ class VoteOutcomes(ComparisonOutcomes):
         self._collapsed = votes._replace(offset=offset), row_of
         self._last = None
 
-    def lost_information(self, instance: int, score: Floats, shared: Shared, learned: Ints) -> Any:
+    def information_lost_to_habits(self, instance: int, score: Floats, shared: Shared, learned: Ints) -> Any:
         if self.habit_fit is None:
             return 0.0
-        return information_loss(self, instance, score, shared, learned, self.habit_fit)
+        return information_lost_to_habits(self, instance, score, shared, learned, self.habit_fit)
 
     @property
     def statistics(self) -> VoteRows:

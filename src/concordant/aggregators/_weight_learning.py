@@ -407,7 +407,7 @@ def learn(
             f"{name} did not find the best weights in {_MOST_STEPS} steps; those found so far are kept.",
             ConvergenceWarning,
         )
-    return _spread(owner, experts, own, found.learner, final.weights)
+    return _normalised_weights(owner, experts, own, found.learner, final.weights)
 
 
 def _record(owner: WeightedFusion, p: Preferences, experts: list[str] | None, instances: Ints) -> dict[str, Any]:
@@ -425,7 +425,7 @@ def _record(owner: WeightedFusion, p: Preferences, experts: list[str] | None, in
 
 
 def _require_known(owner: WeightedFusion, votes: Any, p: Preferences) -> None:
-    """Raise when the method does not work on the validation part, or has nothing to learn about its experts."""
+    """Check that the method takes the validation part and knows its experts."""
     owner._checked(votes)
     if isinstance(owner.weights, str):
         where = " of the validation part"
@@ -454,8 +454,10 @@ class _TermSource(NamedTuple):
         return self.order.rows(self.part, candidate.terms(self.part), self.list_weight)
 
 
-def _spread(owner: WeightedFusion, experts: list[str], own: list[str], candidate: int, found: Floats) -> LearnedWeights:
-    """Return weights for all experts, their mean 1; those about whom nothing was learned have the mean."""
+def _normalised_weights(
+    owner: WeightedFusion, experts: list[str], own: list[str], candidate: int, found: Floats
+) -> LearnedWeights:
+    """Return expert weights with mean 1; experts without training data get the mean."""
     mean = float(found.mean())
     if mean == 0:
         owner._warn(

@@ -157,6 +157,7 @@ class Blend(Aggregator):
     name = "blend"
     tags: ClassVar[Tags] = _TagsOfMembers()  # type: ignore[assignment] # a blend has the tags of its members
     made_of = "members"
+    learns_labels_by: ClassVar[Mapping[str, str]] = {"weights": "learned"}
     constraints: ClassVar[Mapping[str, Constraint]] = {
         "members": methods(),
         "weights": one_of("learned", "equal"),
@@ -490,7 +491,7 @@ class _HeldOutScores:
                 self._write(self._file)
 
     def write(self) -> None:
-        """Write what there is to the checkpoint, if there is one."""
+        """Write the finished scores to the checkpoint, if one is open."""
         with self._lock:
             if self._file is not None and self.done.any():
                 self._write(self._file)

@@ -292,9 +292,11 @@ class BradleyTerry(ExplainedLikelihood):
         accepts=frozenset({"rank", "score", "rating", "comparisons"}),
         uncertainty=True,
         blocks=True,
+        likelihood=True,
         cost="O(R + P) and O(P) per Newton step, P pairs that met",
     )
     _missing_is_unknown = True
+    _splits_lists = True
     constraints: ClassVar[Mapping[str, Constraint]] = {
         "ties": one_of("auto", "davidson", "rao-kupper", "none"),
         "reliability": boolean(),
@@ -909,7 +911,7 @@ class BradleyTerry(ExplainedLikelihood):
     def _check_divergence(
         self, outcomes: PairwiseOutcomes | None, solved: Solution, learned: Ints, diverged: bool, among: str
     ) -> bool:
-        """Raise where coefficients of covariates grow without bound; return whether estimates did, if not for them.
+        """Raise if the coefficient of a covariate diverges; otherwise return whether scores diverged.
 
         A prior of the scores does not hold the coefficients.
         """
@@ -962,6 +964,14 @@ class BradleyTerry(ExplainedLikelihood):
 
     def _model_report(self) -> ModelReport:
         return summaries.report(self)
+
+    def learned_effects(self) -> dict[str, Any]:
+        """Return the coefficients with their tests, and the spread of the habits of experts."""
+        found = {
+            "coefficients": self.coefficient_table_.to_dicts(),
+            "habit_spread": self.__dict__.get("habit_spread_", {}),
+        }
+        return {name: learned for name, learned in found.items() if learned}
 
     @property
     def coefficient_table_(self) -> pl.DataFrame:
@@ -1052,6 +1062,11 @@ class BradleyTerry(ExplainedLikelihood):
         for k in range(len(families), n):
             add(f"{d['term'][k]}_habit", estimate[:, k], stderr[:, k], z[:, k])
         return out
+
+    @property
+    def _basis_covariance(self) -> Floats:
+        """The covariance of coefficients of features in the basis of the fit, then of what else is shared."""
+        return self.shared_covariance_
 
     def _parameter_covariance(self) -> tuple[list[str], Floats] | None:
         return summaries.parameter_covariance(self)
@@ -1163,7 +1178,7 @@ class BradleyTerry(ExplainedLikelihood):
         estimate = known or self._predicted(preferences)
         slots, score = preferences.slots, estimate.score
         has_experts = estimate.windows[0].has_experts
-        kind = self._affordable_kind(slots, self._interval_kind(has_experts), all_or_none=False)
+        kind = self._feasible_interval_kind(slots, self._interval_kind(has_experts), all_or_none=False)
         if kind == "none":
             return self._gauged(slots, score, anchors)
         covariances: list[ScoreCovariance | str] = []
@@ -1216,7 +1231,7 @@ class BradleyTerry(ExplainedLikelihood):
         rows, score = covariates.described_scores(slots, self.feature_slots_, self.feature_scores_)
         anchors = anchor_slots(slots, self.anchor)
         has_experts = isinstance(preferences, Preferences) or preferences.expert is not None
-        kind = self._affordable_kind(slots, self._interval_kind(has_experts), all_or_none=True)
+        kind = self._feasible_interval_kind(slots, self._interval_kind(has_experts), all_or_none=True)
         if kind == "none" or np.isnan(self.shared_covariance_).any():
             return self._gauged(slots, score, anchors)
         basis, r = self.feature_basis_[rows], self.feature_basis_.shape[1]
@@ -1240,7 +1255,7 @@ class BradleyTerry(ExplainedLikelihood):
             self._warn_unplaced(outcomes, ties)
             known = judges.scores(outcomes, parameters, prior, self._judged_style(outcomes.votes))
         slots = preferences.slots
-        kind = self._affordable_kind(slots, self._interval_kind(has_experts=True), all_or_none=True)
+        kind = self._feasible_interval_kind(slots, self._interval_kind(has_experts=True), all_or_none=True)
         if kind == "none":
             return self._gauged(slots, known.score, anchors)
         covariances = judges.score_covariances(
@@ -1290,8 +1305,8 @@ class BradleyTerry(ExplainedLikelihood):
             return None
         return predictions.working_responses(self, votes, by)
 
-    def _affordable_kind(self, slots: Slots, kind: str, *, all_or_none: bool) -> str:
-        """Return how intervals are made, "none" (with a warning) where they take much memory and were not asked for.
+    def _feasible_interval_kind(self, slots: Slots, kind: str, *, all_or_none: bool) -> str:
+        """Return the interval method; "none", with a warning, if the default needs too much memory.
 
         `all_or_none` says that one instance of very many items leaves all without intervals.
         """

@@ -14,7 +14,7 @@ from typing import ClassVar
 import numpy as np
 
 from concordant.aggregators._elimination import BREAK, Rounds, number_below, without
-from concordant.aggregators.majority import MISSING, PAIRED, PairwiseVotes, check_tables
+from concordant.aggregators._pairwise_votes import MISSING, PAIRED, PairwiseVotes, check_tables
 from concordant.arrays import Bools, Floats, Ints
 from concordant.base.contract import Aggregator, Tags, Votes
 from concordant.base.limits import check_limits

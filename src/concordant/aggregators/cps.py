@@ -99,6 +99,7 @@ class CPS(Aggregator):
     name = "cps"
     tags = Tags(accepts=LISTS, cost="O(K M²)")
     _relative_weights = True
+    learns_labels_by: ClassVar[Mapping[str, str]] = {"adherence": "supervised"}
     constraints: ClassVar[Mapping[str, Constraint]] = {
         "distance": one_of("kendall", "footrule", "spearman"),
         "adherence": one_of("none", "supervised"),
@@ -126,10 +127,6 @@ class CPS(Aggregator):
         self.unknown_experts = unknown_experts
         self.max_iter = max_iter
         self.tol = tol
-
-    def needs_labels(self) -> bool:
-        """Return whether the adherence is learned from labels."""
-        return self.adherence == "supervised"
 
     def _learns(self) -> bool:
         return self.needs_labels()

@@ -47,7 +47,6 @@ _START, _DRAWS, FIXED_DRAWS, _MOST_STEPS = 0.01, 8, 32, 200
 _SPREAD = 0.05
 # Shares of the strongest influence up to which experts are tried as useless, where none is given.
 _USELESS = (0.02, 0.05, 0.1, 0.2)
-_METRICS = {"ndcg": "ndcg", "err": "err", "map": "ap", "p": "p", "mrr": "rr"}
 _KENDALL = "kendall"
 
 
@@ -56,7 +55,7 @@ def _is_trainable(name: str) -> bool:
     from concordant.metrics.ranking import parse_metric
 
     try:
-        return name.lower() == _KENDALL or parse_metric(name).name in _METRICS
+        return name.lower() == _KENDALL or parse_metric(name).objective != ""
     except ParameterError:
         return False
 
@@ -342,7 +341,7 @@ class CRF(LinearAggregator):
         return w
 
     def _metric_target(self, label: Floats, offsets: Ints, highest: float | None = None) -> MetricTarget:
-        """Return the metric to climb and the gain of every slot; `highest` is the largest label of all."""
+        """Return the metric to maximise and the gain of every slot; `highest` is the largest label of all."""
         from concordant.kernels.crf import MetricTarget, metric_gains
         from concordant.kernels.permutation_dp import METRICS
         from concordant.metrics.ranking import parse_metric
@@ -351,7 +350,7 @@ class CRF(LinearAggregator):
         if self.metric.lower() == _KENDALL:
             return MetricTarget(METRICS[_KENDALL], 0, np.zeros(len(label)), label, paper)
         metric = parse_metric(self.metric)
-        name, cutoff = _METRICS[metric.name], getattr(metric, "cutoff", None) or 0
+        name, cutoff = metric.objective, getattr(metric, "cutoff", None) or 0
         if name == "p" and not 0 < cutoff < self.epsilon:
             raise ParameterError(
                 f"CRF(metric={self.metric!r}, epsilon={self.epsilon}): precision over all drawn items is the same for "

@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from concordant.aggregators._elimination import BREAK, Rounds, number_below, without
+from concordant.aggregators._pairwise_votes import MISSING, each_instance
 from concordant.aggregators.fusion import LISTS, sum_by_instance, sum_by_slot
-from concordant.aggregators.majority import MISSING, each_instance
 from concordant.aggregators.positional import Borda
 from concordant.arrays import Bools, Floats, Ints
 from concordant.base.contract import Aggregator, Tags

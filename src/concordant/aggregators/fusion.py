@@ -139,6 +139,8 @@ def put_last(preferences: Preferences, score: Floats, silent: NDArray[np.bool_])
 class WeightedFusion(Aggregator):
     """Base class of fusion by a weighted sum, with given or learned weights."""
 
+    learns_labels_by: ClassVar[Mapping[str, str]] = {"weights": "learned"}
+
     weights: Mapping[str, float] | str | None
     unknown_experts: str
     unjudged: str
@@ -147,10 +149,6 @@ class WeightedFusion(Aggregator):
 
     adherence_: Annotated[Floats, Within(least=0)]
     training_: Annotated[dict[str, Any], RECORDED_RANGE]
-
-    def needs_labels(self) -> bool:
-        """Return whether weights or other parameters are learned from labels."""
-        return _is_learned(self.weights)
 
     def _learns(self) -> bool:
         return self.needs_labels()
@@ -199,7 +197,7 @@ def by_expert(
 
 
 def rank_terms(rank: Floats, k: float) -> Floats:
-    """Return what reciprocal rank fusion gives an item at every rank."""
+    """Return the term 1 / (k + rank) of reciprocal rank fusion for each rank."""
     out: Floats = 1.0 / (k + rank)
     return out
 
@@ -294,7 +292,8 @@ class RRF(WeightedFusion):
     """
 
     name = "rrf"
-    tags = Tags(accepts=LISTS, cost="O(R)")
+    tags = Tags(accepts=LISTS, heuristic=True, cost="O(R)")
+    learns_labels_by: ClassVar[Mapping[str, str]] = {"k": "learned", "weights": "learned"}
     _relative_weights = True
     constraints: ClassVar[Mapping[str, Constraint]] = {
         "k": _or_learned(number(above=0)),
@@ -327,10 +326,6 @@ class RRF(WeightedFusion):
         self.unjudged = unjudged
         self.select = select
         self.cv = cv
-
-    def needs_labels(self) -> bool:
-        """Return whether k or the weights are learned from labels."""
-        return super().needs_labels() or _is_learned(self.k)
 
     def _fit(self, preferences: Any, labels: Labels | None, validation: Any, features: Features | None) -> None:
         if not (isinstance(self.k, str) or isinstance(self.weights, str)):
@@ -423,7 +418,7 @@ class ISR(Aggregator):
     """
 
     name = "isr"
-    tags = Tags(accepts=LISTS, cost="O(R)")
+    tags = Tags(accepts=LISTS, heuristic=True, cost="O(R)")
     _relative_weights = True
     _relative_tolerance = True
     constraints: ClassVar[Mapping[str, Constraint]] = {"ties": one_of(*TIES)}
@@ -473,7 +468,7 @@ class LogISR(Aggregator):
     """
 
     name = "log-isr"
-    tags = Tags(accepts=LISTS, cost="O(R)")
+    tags = Tags(accepts=LISTS, heuristic=True, cost="O(R)")
     _relative_tolerance = True
     constraints: ClassVar[Mapping[str, Constraint]] = {"sigma": number(least=0, most=1), "ties": one_of(*TIES)}
 
@@ -541,7 +536,7 @@ class RBC(Aggregator):
     """
 
     name = "rbc"
-    tags = Tags(accepts=LISTS, cost="O(R)")
+    tags = Tags(accepts=LISTS, heuristic=True, cost="O(R)")
     _relative_weights = True
     _relative_tolerance = True
     constraints: ClassVar[Mapping[str, Constraint]] = {"phi": number(above=0, below=1), "ties": one_of(*TIES)}
@@ -637,7 +632,7 @@ def _scaled(value: Floats, offsets: Ints, norm: str) -> Floats:
 class _Comb(Aggregator):
     """Base class: normalise every list, then combine the normalised scores of each item in `_combine`."""
 
-    tags = Tags(accepts=LISTS, cost="O(R)")
+    tags = Tags(accepts=LISTS, heuristic=True, cost="O(R)")
     _relative_weights = True
     constraints: ClassVar[Mapping[str, Constraint]] = {"norm": one_of(*NORMS)}
 
@@ -787,7 +782,7 @@ class DBSF(_CombSum):
 
     name = "dbsf"
     # Clipping ties the highest scores of a long list.
-    tags = Tags(accepts=LISTS, cost="O(R)", faithful=False)
+    tags = Tags(accepts=LISTS, heuristic=True, cost="O(R)", faithful=False)
     constraints: ClassVar[Mapping[str, Constraint]] = {"clip": boolean(), "ddof": one_of(0, 1)}
 
     def __init__(self, *, clip: bool = True, ddof: int = 0) -> None:
@@ -997,7 +992,7 @@ class CombMED(_Comb):
     """
 
     name = "comb-med"
-    tags = Tags(accepts=LISTS, cost="O(K M log K)")
+    tags = Tags(accepts=LISTS, heuristic=True, cost="O(K M log K)")
 
     def _combine(
         self, preferences: Preferences, value: Floats, absent: Floats | None, weights: Floats | None
@@ -1134,7 +1129,7 @@ class CombMNZRank(Aggregator):
     """
 
     name = "comb-mnz-rank"
-    tags = Tags(accepts=LISTS, cost="O(R)")
+    tags = Tags(accepts=LISTS, heuristic=True, cost="O(R)")
     _relative_weights = True
     constraints: ClassVar[Mapping[str, Constraint]] = {"k": optional(integer(least=1)), "ties": one_of(*TIES)}
 

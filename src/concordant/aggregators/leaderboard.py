@@ -173,7 +173,7 @@ class Leaderboard:
         return found
 
     def _needed(self) -> tuple[str, ...]:
-        """Return what rows must keep apart for scores."""
+        """Return the properties by which stored votes stay apart: scores depend on them."""
         model = self.method
         judged = bool(model.families or model.varying)
         kept = ("sides",) * bool(model.side_effect) + ("covariates",) * bool(model.covariates)

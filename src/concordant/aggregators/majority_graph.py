@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from concordant.aggregators.majority import MISSING, PairwiseVotes, check_tables, one_instance
+from concordant.aggregators._pairwise_votes import MISSING, PairwiseVotes, check_tables, one_instance
 from concordant.arrays import Bools
 from concordant.base.contract import Votes
 from concordant.base.params import check_params

@@ -31,9 +31,10 @@ from concordant.aggregators._mallows import (
 )
 from concordant.aggregators._mallows_predictions import complete_pairs, mallows_law, mallows_pair_law
 from concordant.aggregators._mle_existence import disconnected_instances, explain_disconnected, others_alike
+from concordant.aggregators._pairwise_votes import MISSING, check_tables
 from concordant.aggregators._predictions import ModelPredictions, PairLaw
 from concordant.aggregators.fusion import LISTS
-from concordant.aggregators.majority import MISSING, Kemeny, check_tables
+from concordant.aggregators.kemeny import Kemeny
 from concordant.arrays import Codes, Floats, Ints
 from concordant.base.contract import Tags
 from concordant.base.limits import check_limits
@@ -478,7 +479,7 @@ class _MallowsBlock(NamedTuple):
 
 
 class _PoolSummary(NamedTuple):
-    """What EM needs to know of a block before the first iteration.
+    """Summary of a block, computed before the first EM iteration.
 
     Attributes
     ----------

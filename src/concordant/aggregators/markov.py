@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from concordant.aggregators.majority import MISSING, PAIRED, MajorityVote, PairwiseVotes, each_instance
+from concordant.aggregators._pairwise_votes import MISSING, PAIRED, MajorityVote, PairwiseVotes, each_instance
 from concordant.arrays import Floats
 from concordant.base.contract import Tags, Votes
 from concordant.base.limits import check_limits
@@ -64,7 +64,7 @@ class MarkovChain(MajorityVote):
     """
 
     name = "markov-chain"
-    tags = Tags(accepts=PAIRED, counts=True, cost="O(K M²); O(R) for chains 1 to 3")
+    tags = Tags(accepts=PAIRED, counts=True, heuristic=True, cost="O(K M²); O(R) for chains 1 to 3")
     _relative_weights = True
     constraints: ClassVar[Mapping[str, Constraint]] = {
         "chain": one_of(1, 2, 3, 4),

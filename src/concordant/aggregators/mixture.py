@@ -371,6 +371,11 @@ class Mixture(Aggregator):
 
     # Predict.
 
+    def n_camps(self) -> int:
+        """Return the number of camps that were found; 1 before the fit."""
+        found: int = self.__dict__.get("n_components_", 1)
+        return found
+
     def camps(self, preferences: Votes) -> list[Consensus]:
         """Return the consensus of each camp of preferences by experts whose camps are known.
 

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from concordant.aggregators._mle_existence import disconnected_instances, explain_disconnected, others_alike
 from concordant.aggregators._net_counts import NetCounts, net_counts
+from concordant.aggregators._pairwise_votes import PAIRED, each_instance
 from concordant.aggregators._predictions import ModelPredictions, PairLaw
-from concordant.aggregators.majority import PAIRED, each_instance
 from concordant.arrays import Floats, Ints, read_only
 from concordant.base.contract import FitInfo, Tags, Votes
 from concordant.base.params import INTERVALS, Constraint, Within, integer, number, one_of
@@ -277,6 +277,7 @@ class MPM(ModelPredictions):
         accepts=PAIRED, uncertainty=True, blocks=True, cost="O(R log M); O(K M²) a step for adherence or variances"
     )
     _missing_is_unknown = True
+    learns_labels_by: ClassVar[Mapping[str, str]] = {"adherence": "supervised"}
     constraints: ClassVar[Mapping[str, Constraint]] = {
         "variances": one_of(False, True, "joint", "force"),
         "adherence": one_of("auto", "learned", "supervised", "none"),
@@ -340,10 +341,6 @@ class MPM(ModelPredictions):
         self.n_bootstrap = n_bootstrap
         self.unknown_experts = unknown_experts
         self.random_state = random_state
-
-    def needs_labels(self) -> bool:
-        """Return whether the adherence is learned from labels."""
-        return self.adherence == "supervised"
 
     def _check_kind(self, kind: str) -> None:
         super()._check_kind(kind)

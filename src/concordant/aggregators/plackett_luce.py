@@ -20,10 +20,10 @@ from concordant.aggregators import _plackett_luce_summary as summaries
 from concordant.aggregators._anchors import ANCHOR, anchor_slots, gauge_of, relative_to_anchor
 from concordant.aggregators._explanations import ExplainedLikelihood, WorkingResponses
 from concordant.aggregators._mle_existence import disconnected_instances, explain_disconnected, others_alike
+from concordant.aggregators._pairwise_votes import each_instance
 from concordant.aggregators._plackett_luce_adherence import AdherenceLearner, PlackettLuceBlock
 from concordant.aggregators._predictions import ExpertFit
 from concordant.aggregators.fusion import LISTS
-from concordant.aggregators.majority import each_instance
 from concordant.arrays import Floats, Ints
 from concordant.base.contract import Tags
 from concordant.base.params import (
@@ -91,8 +91,8 @@ _FADE = 10.0
 _STEPS = {"newton": 100, "mm": 10_000, "gd": 100}
 # Beyond this many items, intervals (tables of all pairs) are computed on request only.
 _MOST_ITEMS = 5000
-# Rests are written out from the start unless that makes more than this many times the rows.
-_WRITE_OUT = 4
+# Rests are expanded from the start unless that makes more than this many times the rows.
+_EXPANSION = 4
 
 
 def _is_prior(value: Any) -> bool:
@@ -255,7 +255,10 @@ class PlackettLuce(ExplainedLikelihood):
 
     name = "plackett-luce"
     uses_features = True
-    tags = Tags(accepts=LISTS, uncertainty=True, blocks=True, cost="O(R) a step, O(Σ m² + M³) for intervals")
+    tags = Tags(
+        accepts=LISTS, uncertainty=True, blocks=True, likelihood=True, cost="O(R) a step, O(Σ m² + M³) for intervals"
+    )
+    _reads_lists_by = ("ties", "missing")
     constraints: ClassVar[Mapping[str, Constraint]] = {
         "prior": Constraint('"auto", "published", a number >= 0, or ("gamma", a, b) with a > 1 and b > 0', _is_prior),
         "ties": one_of("average", "partition", "davidson-luce", "input", "random"),
@@ -385,6 +388,11 @@ class PlackettLuce(ExplainedLikelihood):
 
     def _model_report(self) -> ModelReport:
         return summaries.report(self)
+
+    @property
+    def _basis_covariance(self) -> Floats:
+        """The covariance of coefficients of features in the basis of the fit, then of what else is shared."""
+        return self.coefficient_covariance_
 
     def _parameter_covariance(self) -> tuple[list[str], Floats] | None:
         return summaries.parameter_covariance(self)
@@ -966,8 +974,8 @@ class _RankingData:
         The number of compared items of each instance.
     list_choices, choices : float64[L], float64[N]
         The number of choices of each list, and their weighted sum in each instance.
-    write_out : bool
-        Whether the rest of every list has to be written out item by item.
+    expanded : bool
+        Whether the rest of every list has to be expanded item by item.
     """
 
     slots: Slots
@@ -978,7 +986,7 @@ class _RankingData:
     counts: Ints
     list_choices: Floats
     choices: Floats
-    write_out: bool = False
+    expanded: bool = False
 
     @staticmethod
     def of(votes: Preferences, method: PlackettLuce, factors: Floats | None = None) -> _RankingData:
@@ -1081,7 +1089,7 @@ class _RankingData:
 
     def instance_rankings(self, n: int, merge: bool = True) -> Rankings:
         """Return the rankings of one instance; with `merge` equal lists are merged where there are many."""
-        from concordant.kernels.plackett_luce_lists import merged, written_out
+        from concordant.kernels.plackett_luce_lists import expanded, merged
 
         every = self.rankings
         a, b = int(self.list_starts[n]), int(self.list_starts[n + 1])
@@ -1099,9 +1107,9 @@ class _RankingData:
         if merge and len(every.theta) == 0:
             rankings = merged(rankings)
         rests = np.flatnonzero(rankings.form == 2)
-        small = len(rests) * size <= _WRITE_OUT * (len(rankings.item) + size)
-        if len(rests) and (len(every.theta) or small or self.write_out):
-            rankings = written_out(rankings, size, rests)
+        small = len(rests) * size <= _EXPANSION * (len(rankings.item) + size)
+        if len(rests) and (len(every.theta) or small or self.expanded):
+            rankings = expanded(rankings, size, rests)
         return rankings
 
 
@@ -1206,7 +1214,7 @@ class _Convergence(NamedTuple):
 
 
 class _ChoiceSummary(NamedTuple):
-    """What the adherence learner needs to know of a block before the first step.
+    """Summary of a block for learning adherence, computed before the first step.
 
     Attributes
     ----------

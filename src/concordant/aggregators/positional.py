@@ -55,7 +55,7 @@ class Borda(Aggregator):
     """
 
     name = "borda"
-    tags = Tags(accepts=LISTS, cost="O(R)")
+    tags = Tags(accepts=LISTS, heuristic=True, cost="O(R)")
     _relative_weights = True
     constraints: ClassVar[Mapping[str, Constraint]] = {"missing": one_of("mean", "zero")}
 
@@ -123,7 +123,7 @@ class MeanRank(Aggregator):
     """
 
     name = "mean-rank"
-    tags = Tags(accepts=LISTS, cost="O(R)")
+    tags = Tags(accepts=LISTS, heuristic=True, cost="O(R)")
     _relative_weights = True
     constraints: ClassVar[Mapping[str, Constraint]] = {"missing": one_of("last", "ignore")}
 
@@ -161,7 +161,7 @@ class MedianRank(Aggregator):
     """
 
     name = "median-rank"
-    tags = Tags(accepts=LISTS, cost="O(K M log K)")
+    tags = Tags(accepts=LISTS, heuristic=True, cost="O(K M log K)")
     _relative_weights = True
 
     def _scores(self, preferences: Preferences) -> Floats:

@@ -161,7 +161,7 @@ class RobustRank(_NormalisedRanks):
     """
 
     name = "robust-rank"
-    tags = Tags(accepts=LISTS, cost="O(K M log K)")
+    tags = Tags(accepts=LISTS, heuristic=True, cost="O(K M log K)")
     constraints: ClassVar[Mapping[str, Constraint]] = {
         "missing": one_of("last", "ignore"),
         "total": optional(integer(least=1)),
@@ -294,7 +294,7 @@ class Stuart(_NormalisedRanks):
     """
 
     name = "stuart"
-    tags = Tags(accepts=LISTS, weights=False, cost="O(K³ M)")
+    tags = Tags(accepts=LISTS, weights=False, heuristic=True, cost="O(K³ M)")
     constraints: ClassVar[Mapping[str, Constraint]] = {
         "missing": one_of("last", "ignore"),
         "total": optional(integer(least=1)),

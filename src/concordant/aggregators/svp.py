@@ -12,7 +12,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from concordant.aggregators.majority import PAIRED
+from concordant.aggregators._pairwise_votes import PAIRED
 from concordant.arrays import Codes, Floats, Ints, read_only
 from concordant.base.contract import Aggregator, Tags, Votes
 from concordant.base.limits import check_limits

@@ -104,6 +104,10 @@ class Tags:
         Whether `fit` also learns from blocks of instances that do not fit in memory (see `learns_from_blocks`).
     row_order : bool
         Whether scores depend on the order of the rows, as those of online methods do.
+    heuristic : bool
+        Whether it fuses lists by a rule, in the group "heuristics" of ``concordant compare``.
+    likelihood : bool
+        Whether its maximum-likelihood fits count their parameters: `compare_models` and `compare_groups` take it.
     cost : str
         The cost for an instance of M items, K experts and R rows.
     """
@@ -119,6 +123,8 @@ class Tags:
     counts: bool = False
     blocks: bool = False
     row_order: bool = False
+    heuristic: bool = False
+    likelihood: bool = False
     cost: str = "O(R)"
 
 
@@ -215,6 +221,12 @@ class Aggregator:
     uses_features: ClassVar[bool] = False
     # The parameter that holds the methods it is made of; on the command line they are written in brackets.
     made_of: ClassVar[str] = ""
+    # The parameters with a value by which it learns from labels, and this value.
+    learns_labels_by: ClassVar[Mapping[str, str]] = {}
+    # Whether its likelihood takes the pairs of a list as independent, which tests of nested models do not allow.
+    _splits_lists: ClassVar[bool] = False
+    # The parameters that decide which observations its likelihood is of.
+    _reads_lists_by: ClassVar[tuple[str, ...]] = ()
     # Whether it takes items that a list leaves out as unknown even where they are declared below.
     _missing_is_unknown: ClassVar[bool] = False
     # Whether its parameter `missing` can follow what the preferences declare about items that a list leaves out.
@@ -265,15 +277,14 @@ class Aggregator:
     def needs_labels(self) -> bool:
         """Return whether a fit with these parameters learns from labels.
 
-        A method whose parameters decide it overrides this.
-
         Examples
         --------
         >>> import concordant as cc
         >>> cc.RRF().needs_labels(), cc.CPS(adherence="supervised").needs_labels()
         (False, True)
         """
-        return self.tags.supervised
+        settings = ((getattr(self, name), word) for name, word in self.learns_labels_by.items())
+        return self.tags.supervised or any(isinstance(value, str) and value == word for value, word in settings)
 
     def learns(self) -> bool:
         """Return whether a fit with these parameters learns something that instances share.
@@ -401,6 +412,17 @@ class Aggregator:
     def expert_habits(self) -> dict[str, list[Any]]:
         """Return the habits of the experts for a table of experts, column by column; empty if none were learned."""
         return {}
+
+    def learned_effects(self) -> dict[str, Any]:
+        """Return what was learned beside scores and experts, for a summary; empty if nothing was.
+
+        "coefficients" are the rows of a table of coefficients, "habit_spread" standard deviations over experts.
+        """
+        return {}
+
+    def n_camps(self) -> int:
+        """Return the number of camps of experts with rankings of their own that were found; 1 without a search."""
+        return 1
 
     @property
     def expert_weights_(self) -> pl.DataFrame:
@@ -630,21 +652,22 @@ class Aggregator:
         """
         return not self._blocks_obstacle()
 
-    def goes_block_by_block(self, *, fitted: bool = False) -> bool:
+    def goes_block_by_block(self, *, fitted: bool = False, weighted: bool = False) -> bool:
         """Return whether blocks can be aggregated with one block in memory at a time, without labels.
 
         A method that is `fitted`, or learns nothing, needs one block at a time. A method that learns must be able to
-        learn from blocks.
+        learn from blocks. It cannot where blocks are `weighted` after they are read, because the fit does not see that.
 
         Examples
         --------
         >>> import concordant as cc
         >>> [m.goes_block_by_block() for m in (cc.RRF(), cc.ULARA(), cc.SVDRank())]
         [True, True, False]
-        >>> cc.SVDRank().goes_block_by_block(fitted=True)
-        True
+        >>> cc.SVDRank().goes_block_by_block(fitted=True), cc.ULARA().goes_block_by_block(weighted=True)
+        (True, False)
         """
-        learned = fitted or not self.learns() or (self.learns_from_blocks() and not self.needs_labels())
+        can_learn = self.learns_from_blocks() and not self.needs_labels() and not weighted
+        learned = fitted or not self.learns() or can_learn
         return self.tags.per_instance and learned
 
     def counts_suffice(self, has_experts: bool) -> bool:

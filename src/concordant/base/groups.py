@@ -9,7 +9,7 @@ import numpy as np
 
 from concordant.arrays import Bools, Ints
 from concordant.base.contract import Aggregator
-from concordant.base.model_comparison import LIKELIHOOD_METHODS, check_maximum_likelihood
+from concordant.base.model_comparison import check_maximum_likelihood
 from concordant.base.params import check_params, integer, seed
 from concordant.base.registry import create
 from concordant.data.comparisons import Comparisons
@@ -158,9 +158,9 @@ def compare_groups(
         {"permutations": permutations, "random_state": random_state},
         {"permutations": integer(least=0), "random_state": seed()},
     )
-    if method in LIKELIHOOD_METHODS and "prior" not in params:
-        params = {"prior": 0.0} | params
     model = create(method, **params)
+    if isinstance(method, str) and model.tags.likelihood and "prior" not in params:
+        model.set_params(prior=0.0)
     _check_method(model, preferences, permutations)
     # Intervals of random groupings are not looked at.
     plain = type(model)(**(model.get_params() | {"uncertainty": "none"}))
@@ -232,7 +232,7 @@ def _check_method(model: Aggregator, preferences: Preferences | Comparisons, per
             f"the chi-squared test of compare_groups needs maximum likelihood: {owner}(prior=0). With a prior, pass "
             "permutations=999."
         )
-    if isinstance(preferences, Preferences) and model.name == "bradley-terry":
+    if isinstance(preferences, Preferences) and model._splits_lists:
         raise ParameterError(
             "the pairs of a list are not independent, as the chi-squared test of compare_groups with BradleyTerry "
             "takes them. Use method='plackett-luce', or pass permutations=999."

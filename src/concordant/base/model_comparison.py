@@ -9,6 +9,7 @@ import numpy as np
 
 from concordant.arrays import Floats, Ints
 from concordant.base.contract import Aggregator
+from concordant.base.registry import METHODS
 from concordant.data.container import counted, html_table
 from concordant.data.index import Slots, Texts
 from concordant.errors import DataError, KindError, NotFittedError, ParameterError, listing, quote
@@ -19,10 +20,8 @@ from concordant.kernels.lists import offsets_of
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["LIKELIHOOD_METHODS", "ModelComparison", "NestedTest", "check_maximum_likelihood", "compare_models"]
+__all__ = ["ModelComparison", "NestedTest", "check_maximum_likelihood", "compare_models"]
 
-# Methods that can be fitted by maximum likelihood, with a known number of parameters.
-LIKELIHOOD_METHODS = ("bradley-terry", "plackett-luce")
 # Parameters whose number of estimates is not known, or under which there is no maximum likelihood.
 _NO_LIKELIHOOD = {"adherence": False, "reliability": False, "optimizer": "newton"}
 # Beyond this many scores no Wald test of all of them is made.
@@ -220,8 +219,9 @@ def _lines(models: list[tuple[str, Aggregator]]) -> list[_Line]:
 
 def check_maximum_likelihood(model: Aggregator, owner: str) -> None:
     """Raise where a method has no likelihood that can be maximised, or parameters that hinder it; not for a prior."""
-    if model.name not in LIKELIHOOD_METHODS:
-        raise KindError(f"{owner} needs a likelihood: {' or '.join(LIKELIHOOD_METHODS)}. Got {model.name!r}.")
+    if not model.tags.likelihood:
+        able = [name for name in METHODS if METHODS[name].tags.likelihood]
+        raise KindError(f"{owner} needs a likelihood: {' or '.join(able)}. Got {model.name!r}.")
     for name, allowed in _NO_LIKELIHOOD.items():
         if getattr(model, name, allowed) != allowed:
             raise ParameterError.invalid(
@@ -245,10 +245,10 @@ def _check_model(name: str, model: Any) -> None:
         raise NotFittedError(
             f"{quote(name)} has no log-likelihood: fit it with fit_predict to preferences or comparisons in memory."
         )
-    if model.name == "bradley-terry" and info.n_lists is not None:
+    if model._splits_lists and info.n_lists is not None:
         raise ParameterError(
-            f"{quote(name)} is Bradley-Terry on lists, and the pairs of a list are not independent, as tests and AIC "
-            "take them. Use PlackettLuce."
+            f"{quote(name)} is {type(model).__name__} on lists, and the pairs of a list are not independent, as tests "
+            "and AIC take them. Use PlackettLuce."
         )
     if not info.converged:
         raise ParameterError(f"{quote(name)} did not converge, and its log-likelihood is no maximum. Raise max_iter.")
@@ -259,13 +259,12 @@ def _differs(a: Aggregator, b: Aggregator) -> str:
     one, other = a.fit_info_, b.fit_info_
     if one.data_digest != other.data_digest:
         return "they are not fitted to the same data (the same rows in the same order)."
-    if a.name != b.name:
+    if type(a) is not type(b):
         return f"{a.name} and {b.name} are likelihoods of different observations."
-    if a.name == "plackett-luce":
-        for name in ("ties", "missing"):
-            ours, theirs = getattr(a, name), getattr(b, name)
-            if ours != theirs and (name == "ties" or one.missing != other.missing):
-                return f"they read the lists differently ({name}={ours!r} and {theirs!r})."
+    for name in a._reads_lists_by:
+        ours, theirs = getattr(a, name), getattr(b, name)
+        if ours != theirs and (name == "ties" or one.missing != other.missing):
+            return f"they read the lists differently ({name}={ours!r} and {theirs!r})."
     if one.n_observations != other.n_observations:
         return (
             f"they use {one.n_observations:,.6g} and {other.n_observations:,.6g} observations of the data, as one of "
@@ -361,7 +360,7 @@ def _wald(a: Any, b: Any, df: int) -> tuple[float | None, str]:
         return _wald_of_scores(a, b, df)
     slots = _slots(b)
     design, larger = _design(a, slots), _design(b, slots)
-    table = b.shared_covariance_ if a.name == "bradley-terry" else b.coefficient_covariance_
+    table = b._basis_covariance
     if design is None or larger is None or np.isnan(table).any():
         return None, "the covariance of the larger fit is not known"
     r = b.feature_basis_.shape[1]

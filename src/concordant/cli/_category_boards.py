@@ -14,7 +14,7 @@ from concordant.cli._parsing import check_choice
 if TYPE_CHECKING:
     from concordant.aggregators.category_boards import CategoryBoards
 
-__all__ = ["Categories", "show_categories", "write_boards"]
+__all__ = ["CategoryOptions", "show_categories", "write_boards"]
 
 # Categories that the table shows, and differences that are named below it.
 _SHOWN, _NAMED = 8, 3
@@ -23,7 +23,7 @@ _CLEAR = 0.05
 
 
 @dataclass(frozen=True)
-class Categories:
+class CategoryOptions:
     """Options of boards by category."""
 
     by_category: Annotated[

@@ -53,15 +53,16 @@ def compare_models_of_votes(
     task : VoteTask
         How they are compared.
     """
-    from concordant.base.registry import METHODS, create
+    from concordant.base.registry import create
     from concordant.metrics.comparison import compare
     from concordant.metrics.vote_losses import VOTE_METRICS, parse_vote_metrics
     from concordant.selection.cross_validation import cross_validate
+    from concordant.selection.held_out_votes import vote_models
 
     names = None if task.metrics is None else list(parse_vote_metrics(task.metrics))
     if task.folds in ("given", "none"):
         raise ParameterError(f"--folds {task.folds} is about labels; votes are held out in a number of folds.")
-    able = [name for name in METHODS if hasattr(METHODS[name], "predict_votes")]
+    able = vote_models()
     if group == "heuristics":
         raise ParameterError(f"heuristics give votes no probability. Methods that do: {', '.join(able)}.")
     chosen = wanted or [(name, create(name)) for name in (_DEFAULT_MODELS if group is None else able)]

@@ -358,12 +358,12 @@ def votes_of(source: Source) -> Preferences | Comparisons:
 
 
 def data_of(source: Source, method: Aggregator) -> Preferences | Comparisons | Features:
-    """Return what a method learns from or works on: what experts said, or features of items."""
+    """Return the input of a method: preferences or comparisons, or features of items."""
     features = source.dataset.features
     if not source.is_features or features is None:
         return votes_of(source)
     if not method.takes_features:
-        raise KindError(f"{method.name} works on what experts said. {no_experts(source)}")
+        raise KindError(f"{method.name} takes preferences or comparisons, not features. {no_experts(source)}")
     return features
 
 
@@ -413,13 +413,13 @@ def check_features(source: Source, given: list[str] | None, method: Aggregator |
     if given is None:
         return
     if source.is_features:
-        raise ParameterError("--features stands beside what experts said; the input holds features already.")
+        raise ParameterError("--features adds to preferences or comparisons; the input holds features already.")
     if method is not None and not method.uses_features:
         raise ParameterError(f"{method.name} does not use features; leave --features out. {using_features()}")
 
 
 def using_features() -> str:
-    """Return which methods use features beside what experts said, in words."""
+    """Return which methods use features beside preferences or comparisons, in words."""
     from concordant.base.registry import METHODS
 
     return f"Methods that do: {', '.join(name for name in METHODS if METHODS[name].uses_features)}."

@@ -1,7 +1,7 @@
-"""Standard output and error: closed, full, or with a reader who has gone.
+"""Standard output and error: closed streams, full disks, broken pipes.
 
-A reader who has gone, as `| head` does, ends the command quietly. A full device or a closed standard output is an
-error. What cannot be said on standard error is not said.
+A broken pipe, as after `| head`, ends the command quietly. A full disk or a closed standard output is an error. Text
+that cannot be written to standard error is dropped.
 """
 
 from __future__ import annotations

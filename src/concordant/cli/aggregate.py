@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from concordant.cli._board_scale import BoardScale
-from concordant.cli._category_boards import Categories, show_categories, write_boards
+from concordant.cli._category_boards import CategoryOptions, show_categories, write_boards
 from concordant.cli._inputs import (
     Reading,
     Source,
@@ -32,7 +32,6 @@ from concordant.cli._parsing import make_method, parse_params, parse_weights
 from concordant.errors import DataError, FormatError, KindError, ParameterError
 
 if TYPE_CHECKING:
-    from concordant.aggregators.bradley_terry import BradleyTerry
     from concordant.aggregators.category_boards import CategoryBoards
     from concordant.aggregators.leaderboard import Leaderboard
     from concordant.aggregators.mixture import Mixture
@@ -49,9 +48,6 @@ __all__ = ["command", "leaderboard", "leaderboard_rows"]
 # Rows and instances that a leaderboard shows by default.
 _ROWS_OF_ONE, _ROWS_OF_MANY, _SHOWN_OF_MANY = 50, 5, 3
 _RUN_DEPTH = 1000
-# Input for which rrf is not what most people would take first, and what they would.
-_OTHER_VOTES = {"preflib": "ballots there are voting rules", "ratings": "ratings there are methods that use the values"}
-_OTHERS = {"preflib": "schulze", "ratings": "comb-mnz"}
 # Parameters that can be set on a fitted method: what it learned does not depend on them.
 _AT_PREDICTION = ("unknown_experts", "level", "n_bootstrap", "nan")
 
@@ -135,7 +131,7 @@ def command(
     ] = False,
     *,
     scaling: BoardScale,
-    categories: Categories,
+    categories: CategoryOptions,
     reading: Reading,
     checkpoint: Annotated[
         str | None,
@@ -191,7 +187,7 @@ def command(
         needs_experts = bool(trust) or experts_table is not None or features is not None
         needs_all = written is None or experts_table is not None or features is not None or instance is not None
         needs_all = needs_all or scaling.asked
-        in_blocks = not needs_all and _goes_in_blocks(chosen, trust, model)
+        in_blocks = not needs_all and chosen.goes_block_by_block(fitted=model is not None, weighted=bool(trust))
         _check_block_options(in_blocks, reading, checkpoint, workers)
         form = _Form(to, top, tag, break_ties, quote_formulas)
         if update is not None:
@@ -259,7 +255,7 @@ def command(
             _summarise(session, chosen, instance)
         else:
             leaderboard(session, consensus, votes, chosen=instance, rows=rows if top is None else top)
-            if getattr(chosen, "n_components_", 1) > 1:
+            if chosen.n_camps() > 1:
                 _show_camps(
                     session, cast("Mixture", chosen), consensus, weighed, instance, rows if top is None else top
                 )
@@ -269,14 +265,17 @@ def command(
 
 def _default_method(session: Session, inputs: list[str], reading: Reading, update: str | None) -> str:
     """Return the method for input of this kind, and say so where people might expect another."""
+    from concordant.io.formats import FORMATS
+
     if update is not None:
         return "bradley-terry"
     held = reading.format_of(session, inputs)
     if held == "comparisons":
         session.note("method: bradley-terry, because the input is votes of pairs; --method names another.")
         return "bradley-terry"
-    if held in _OTHER_VOTES:
-        session.note(f"method: rrf, the default; for {_OTHER_VOTES[held]}, such as --method {_OTHERS[held]}.")
+    usual = None if held is None else FORMATS[held].usual
+    if usual is not None:
+        session.note(f"method: rrf, the default; for {usual[0]}, such as --method {usual[1]}.")
     return "rrf"
 
 
@@ -334,7 +333,7 @@ def _boards_by_category(
     method: Aggregator,
     inputs: list[str],
     reading: Reading,
-    categories: Categories,
+    categories: CategoryOptions,
     scaling: BoardScale,
     trust: dict[str, float],
 ) -> tuple[CategoryBoards, Comparisons]:
@@ -387,15 +386,11 @@ def _summarise(session: Session, method: Aggregator, instances: list[str] | None
 
 
 def _note_effects(session: Session, method: Aggregator, *, shown: bool) -> None:
-    """Keep for JSON what Bradley-Terry learned beside the scores, and print it where the board is `shown`."""
-    # Asked of the class, so that other methods do not import this one.
-    if not hasattr(type(method), "coefficient_table_"):
-        return
-    effects = cast("BradleyTerry", method).coefficient_table_.to_dicts()
-    spreads = vars(method).get("habit_spread_", {})
-    named = {"coefficients": effects, "habit_spread": spreads}
-    session.besides |= {name: found for name, found in named.items() if found}
-    told = [row for row in effects if row["kind"] != "tie"]
+    """Keep for JSON what was learned beside the scores, and print it where the board is `shown`."""
+    learned = method.learned_effects()
+    session.besides |= learned
+    told = [row for row in learned.get("coefficients", []) if row["kind"] != "tie"]
+    spreads = learned.get("habit_spread")
     if told and shown:
         numbers = ("estimate", "stderr", "lower", "upper", "p_value")
         body = [[row["kind"], row["term"], *(_known(row[name], name == "p_value") for name in numbers)] for row in told]
@@ -475,12 +470,6 @@ def _check_method(method: Aggregator, params: list[str] | None, trust: dict[str,
         )
 
 
-def _goes_in_blocks(method: Aggregator, trust: dict[str, float], model: str | None) -> bool:
-    """Return whether a method, with weights of the user, needs one block of instances at a time."""
-    fitted = model is not None
-    return method.goes_block_by_block(fitted=fitted) and not (trust and method.learns() and not fitted)
-
-
 def _check_block_options(in_blocks: bool, reading: Reading, checkpoint: str | None, workers: Workers) -> None:
     asked = {"--engine": workers.engine != "local", "--memory": reading.memory is not None}
     asked |= {"--checkpoint": checkpoint is not None}
@@ -522,8 +511,8 @@ def _votes(
     votes = votes_of(source)
     if "feature_names_" in vars(method) and "experts_" not in vars(method):
         raise KindError(
-            f"the {method.name} in {model} was fitted on features of items alone. {source.name} holds what experts "
-            "said."
+            f"the {method.name} in {model} was fitted on features of items alone. {source.name} holds "
+            "preferences or comparisons."
         )
     return votes, votes.scale_weights(trust)
 
@@ -531,12 +520,14 @@ def _votes(
 def _features(session: Session, method: Aggregator, source: Source, model: str | None) -> FeaturesOf:
     """Return the features of the input that the model was fitted on."""
     if model is None:
-        raise KindError(f"{method.name} works on what experts said. {no_experts(source)}")
+        raise KindError(f"{method.name} takes preferences or comparisons, not features. {no_experts(source)}")
     if not method.takes_features:
-        raise KindError(f"the {method.name} in {model} works on what experts said. {no_experts(source)}")
+        raise KindError(
+            f"the {method.name} in {model} takes preferences or comparisons, not features. {no_experts(source)}"
+        )
     if "experts_" in method.__dict__:
         raise KindError(
-            f"the {method.name} in {model} was fitted on what experts said. {source.name} holds features of items; "
+            f"the {method.name} in {model} was fitted on preferences. {source.name} holds features of items; "
             "where it was fitted with both, they go to --features."
         )
     return features_of_model(session, source, vars(method)["feature_names_"])

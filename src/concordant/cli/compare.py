@@ -52,8 +52,6 @@ __all__ = ["command", "parse_methods"]
 _DEFAULT_METHODS = "rrf,comb-mnz,borda,condorcet,copeland"
 _DEFAULT_RANKERS = "pmop,list-mle,ranknet,lambdarank"
 _GROUPS = ("all", "heuristics")
-# The modules whose methods fuse lists by a rule, without learning.
-_HEURISTICS = ("positional", "fusion", "majority", "markov", "robust")
 _DEFAULT_METRICS = {"letor": "ndcg@1-5,p@1-5,map"}
 _OTHER_METRICS = "ndcg@10,p@10,map"
 # Seed of the folds if the input has none.
@@ -347,8 +345,7 @@ def _group(name: str) -> list[_Chosen]:
     """Return the methods of a group. Those that cannot take the input are left out later, with the reason."""
     from concordant.base.registry import METHODS, create
 
-    family = {n: METHODS[n].__module__.rpartition(".")[2] for n in METHODS}
-    return [_Chosen(n, create(n)) for n in METHODS if name == "all" or family[n] in _HEURISTICS]
+    return [_Chosen(n, create(n)) for n in METHODS if name == "all" or METHODS[n].tags.heuristic]
 
 
 def _plan(

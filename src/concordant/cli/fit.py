@@ -248,7 +248,7 @@ def _data_in_blocks(session: Session, method: Aggregator, blocks: Blocks, labels
     if not method.needs_labels():
         return _Data(blocks, None)
     if labels is None:
-        raise DataError("what is read in blocks brings no labels. Name them: --labels QRELS.")
+        raise DataError(f"{method.name} learns from labels, and input read in blocks has none. Add --labels QRELS.")
     return _Data(blocks, read_label_file(session, labels))
 
 
@@ -289,14 +289,7 @@ def _data(session: Session, method: Aggregator, source: Source, labels: str | No
 
 def _ways_to_learn(method: Aggregator) -> list[str]:
     """Return the settings with which a method would learn from labels."""
-    ways = ((name, word) for name in method.param_names() for word in ("learned", "supervised"))
-    return [
-        f"-p {name}={word}"
-        for name, word in ways
-        if name in method.constraints
-        and method.constraints[name].test(word)
-        and type(method)(**(method.get_params() | {name: word})).needs_labels()
-    ]
+    return [f"-p {name}={word}" for name, word in method.learns_labels_by.items()]
 
 
 def _validated(session: Session, method: Aggregator, data: _Data, source: Source, labels: str | None) -> _Data:
@@ -307,7 +300,7 @@ def _validated(session: Session, method: Aggregator, data: _Data, source: Source
     borrowed = labels is None and source.dataset.labels is None
     truth = data.labels if borrowed else read_labels_of(session, source, labels)
     if source.is_features != _is_features(data.votes):
-        held = ["what experts said", "features of items"]
+        held = ["preferences", "features of items"]
         mine, theirs = held if source.is_features else held[::-1]
         raise DataError(f"the input holds {mine}, {source.name} {theirs}; --validation must hold the same.")
     part = (

@@ -86,7 +86,7 @@ def _show_page(session: Session, cls: type[Aggregator]) -> None:
         session.say(
             f"Use: concordant fit TRAIN.txt --method {cls.name} -o MODEL    (LETOR or SVMlight: features, labels)"
         )
-        session.say(f"     concordant fit INPUT... --labels QRELS --method {cls.name} -o MODEL    (what experts said)")
+        session.say(f"     concordant fit INPUT... --labels QRELS --method {cls.name} -o MODEL    (preferences)")
         session.say("     concordant aggregate INPUT... --model MODEL")
     elif cls.tags.supervised:
         session.say(f"Use: concordant fit INPUT... --labels QRELS --method {cls.name} -o MODEL")

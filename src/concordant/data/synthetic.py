@@ -22,7 +22,7 @@ from concordant.data.index import Slots, Texts, as_ids
 from concordant.data.labels import Labels
 from concordant.data.preferences import Kind, Preferences
 from concordant.data.streams import instance_stream
-from concordant.data.vote_columns import VoteColumns
+from concordant.data.vote_columns import NO_COLUMNS, VoteColumns
 from concordant.errors import ParameterError
 from concordant.kernels.lists import offsets_of
 from concordant.kernels.mallows import sample_order
@@ -532,19 +532,34 @@ def bradley_terry(
     by_model = reliable[judge]
     n_left = np.where(by_model, left_won, coin)
     n_right = np.where(by_model, right_won, ~coin)
-    comparisons = Comparisons.from_codes(
-        Slots(Texts(["q"]), Texts(items), np.array([0, m], dtype=np.int64)),
+    comparisons = _sided_votes(items, experts, judge, left, right, n_left, n_right)
+    reliability = dict(zip(experts, reliable.astype(np.float64).tolist(), strict=False))
+    return BradleyTerrySample(comparisons, dict(zip(items, worth.tolist(), strict=True)), float(ties), reliability)
+
+
+def _sided_votes(
+    items: list[str],
+    experts: list[str],
+    judge: Ints,
+    left: Ints,
+    right: Ints,
+    left_won: Bools,
+    right_won: Bools,
+    columns: VoteColumns = NO_COLUMNS,
+) -> Comparisons:
+    """Return one vote per row, in the order shown; a vote that neither side won is a tie."""
+    return Comparisons.from_codes(
+        Slots(Texts(["q"]), Texts(items), np.array([0, len(items)], dtype=np.int64)),
         Texts(experts),
         judge.astype(np.int32) if experts else None,
         left.astype(np.int32),
         right.astype(np.int32),
-        n_left.astype(np.float64),
-        n_right.astype(np.float64),
-        (~(n_left | n_right)).astype(np.float64),
+        left_won.astype(np.float64),
+        right_won.astype(np.float64),
+        (~(left_won | right_won)).astype(np.float64),
         sided=True,
+        columns=columns,
     )
-    reliability = dict(zip(experts, reliable.astype(np.float64).tolist(), strict=False))
-    return BradleyTerrySample(comparisons, dict(zip(items, worth.tolist(), strict=True)), float(ties), reliability)
 
 
 def _outcomes(rng: np.random.Generator, logit: Floats, ties: float) -> tuple[Bools, Bools]:
@@ -676,16 +691,14 @@ def arena(
     logit = worths[category, left] - worths[category, right] + shift
     logit = logit + (x * (beta + own_beta[judge])).sum(axis=1) + by * leaning
     n_left, n_right = _outcomes(rng, logit, tie)
-    comparisons = Comparisons.from_codes(
-        Slots(Texts(["q"]), Texts(items), np.array([0, m], dtype=np.int64)),
-        Texts(experts),
-        judge.astype(np.int32) if experts else None,
-        left.astype(np.int32),
-        right.astype(np.int32),
-        n_left.astype(np.float64),
-        n_right.astype(np.float64),
-        (~(n_left | n_right)).astype(np.float64),
-        sided=True,
+    comparisons = _sided_votes(
+        items,
+        experts,
+        judge,
+        left,
+        right,
+        n_left,
+        n_right,
         columns=VoteColumns(
             category=category if among else None,
             categories=Texts(among),

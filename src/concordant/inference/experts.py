@@ -1,4 +1,4 @@
-"""Experts one by one: each as a consensus of its own, to be evaluated, and how far each agrees with the one of all."""
+"""Tables of experts: each expert as a ranking of its own, and its agreement with the consensus."""
 
 from __future__ import annotations
 
@@ -121,18 +121,18 @@ def check_known(
     more: str = "",
     settings: Sequence[Setting] = (),
 ) -> None:
-    """Raise for experts who speak and about whom nothing was learned, unless they are to be left out.
+    """Raise if votes come from experts unseen in training, unless unknown_experts="ignore".
 
     Parameters
     ----------
     votes : Preferences or Comparisons
         What is predicted or chosen by.
     known : collection of str
-        Those about whom something was learned.
+        The experts seen in training.
     owner, unknown_experts : str
         Who asks, and the value of that parameter.
     passed_over : container of str
-        Those who may speak and are not listened to.
+        Unseen experts whose votes are ignored in any case.
     where, more : str
         Which votes these are, and what else could be done, for the message.
     settings : sequence of Setting

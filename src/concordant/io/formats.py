@@ -158,6 +158,8 @@ class Format:
         Whether it is a table, whose columns can be named. Tables are recognised after everything else.
     is_truth : bool
         Whether it holds labels, which may be in the same folder as the data.
+    usual : (str, str), optional
+        The methods that most people use for such data instead of rrf, in words, and the name of one.
     line_by_line : bool
         Whether `sniff` can judge each line alone, so that a file with a few damaged lines is recognised.
     """
@@ -177,6 +179,7 @@ class Format:
     beside: tuple[str, ...] = ()
     table: bool = False
     is_truth: bool = False
+    usual: tuple[str, str] | None = None
     line_by_line: bool = False
 
     def recognises(self, head: Head) -> bool:

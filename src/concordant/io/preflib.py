@@ -739,5 +739,6 @@ register_format(
     writes=(Preferences,),
     sniff=is_preflib,
     extensions=(".soc", ".soi", ".toc", ".toi", ".cat"),
+    usual=("ballots there are voting rules", "schulze"),
     beside=(r"metadata\.csv", r"info\.txt", r".*\.(dat|cat|wmd)(\.(gz|xz|zst|bz2))?"),
 )

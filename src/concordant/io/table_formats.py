@@ -146,6 +146,7 @@ _register(
     read=_read_ratings,
     sniff=_is_ratings,
     scan=_scanner("ratings", tabular.long_ratings, _with_kind),
+    usual=("ratings there are methods that use the values", "comb-mnz"),
 )
 _register(
     "rankings",

@@ -1,7 +1,7 @@
 """Learning a CRF from small draws: a few items of an instance, the exact gradient of their expected metric, one step.
 
 Potentials are linear in sparse rows: f of a slot is the sum over its rows of X[row] . w[block[row]]. A visit draws at
-most ε of the judged items of an instance, every label among them, and climbs the exact expected metric of their
+most ε of the judged items of an instance, every label among them, and maximises the exact expected metric of their
 potentials. Draws depend on the seed of the instance and the number of the pass only, so that neither the order of the
 instances nor of their items matters; the same draws kept fixed give an objective for a full-batch solver.
 """

@@ -1,4 +1,4 @@
-"""Linear scores of slots from sparse rows, and where items stand by them: the inner loops of every trained aggregator.
+"""Linear scores of slots from sparse expert rows, and ranks by these scores: inner loops of the trained aggregators.
 
 Rows lie slot by slot (`starts`); a row has a block of weights and d numbers, and adds their inner product.
 """

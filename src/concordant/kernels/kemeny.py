@@ -18,7 +18,7 @@ from concordant.arrays import Floats, Ints
 __all__ = [
     "KemenySolution",
     "OptimalRankings",
-    "OptimalSubsets",
+    "SubsetCosts",
     "dense_components",
     "integer_program",
     "local_search",
@@ -117,51 +117,61 @@ def _bit_rows(table: NDArray[np.bool_]) -> list[int]:
     return [int.from_bytes(row.tobytes(), "little") for row in packed]
 
 
-class OptimalSubsets:
+class SubsetCosts(NamedTuple):
     """The rankings of least cost, as paths through the subsets of the items: from none of them to all.
-
-    O(2**n n) time and memory for n items.
-
-    Parameters
-    ----------
-    cost : float64[n, n]
-        The cost of ranking i above j.
-    slack : float
-        The tolerance of equal costs.
 
     Attributes
     ----------
     bit : int64[n]
         The number of the subset that holds one item alone.
-    cost : float
-        The least cost.
+    of_size : list of int64[]
+        The subsets of 0, 1, ..., n items.
+    below : float64[n, 2**n]
+        The cost of ranking an item below all of a subset.
+    rest : float64[2**n]
+        The least cost of the items outside a subset, given that the subset is above them.
+    slack : float
+        The tolerance of equal costs.
     """
 
-    def __init__(self, cost: Floats, slack: float) -> None:
-        n = len(cost)
-        size = 1 << n
-        self.bit = 1 << np.arange(n, dtype=np.int64)
-        self._slack = slack
-        self._below = np.zeros((n, size))  # below[j, S]: the cost of ranking j below all of S
-        for i in range(n):
-            self._below[:, 1 << i : 2 << i] = self._below[:, : 1 << i] + cost[i][:, None]
-        subsets = np.arange(size, dtype=np.int64)
-        count = np.bitwise_count(subsets)
-        self.of_size = [subsets[count == p] for p in range(n + 1)]
-        self._rest = np.zeros(size)  # the least cost of the items outside S, given that S is above them
-        for sets in self.of_size[-2::-1]:
-            self._rest[sets] = self._prices(sets).min(axis=0)
-        self.cost = float(self._rest[0])
+    bit: Ints
+    of_size: list[Ints]
+    below: Floats
+    rest: Floats
+    slack: float
 
-    def _prices(self, sets: Ints) -> Floats:
-        outside = (sets & self.bit[:, None]) == 0
-        price: Floats = np.where(outside, self._below[:, sets] + self._rest[sets | self.bit[:, None]], np.inf)
-        return price
+    @property
+    def cost(self) -> float:
+        """The least cost."""
+        return float(self.rest[0])
 
-    def steps(self, sets: Ints) -> tuple[Ints, Ints]:
-        """Return the next items of optimal rankings that begin with one of these sets, and the places of the sets."""
-        item, place = np.nonzero(self._prices(sets) <= self._rest[sets] + self._slack)
-        return item, place
+
+def subset_costs(cost: Floats, slack: float) -> SubsetCosts:
+    """Return the costs of all subsets, by dynamic programming: O(2**n n) time and memory for n items."""
+    n = len(cost)
+    size = 1 << n
+    below = np.zeros((n, size))
+    for i in range(n):
+        below[:, 1 << i : 2 << i] = below[:, : 1 << i] + cost[i][:, None]
+    subsets = np.arange(size, dtype=np.int64)
+    count = np.bitwise_count(subsets)
+    of_size = [subsets[count == p] for p in range(n + 1)]
+    out = SubsetCosts(1 << np.arange(n, dtype=np.int64), of_size, below, np.zeros(size), slack)
+    for sets in of_size[-2::-1]:
+        out.rest[sets] = _prices(out, sets).min(axis=0)
+    return out
+
+
+def _prices(known: SubsetCosts, sets: Ints) -> Floats:
+    outside = (sets & known.bit[:, None]) == 0
+    price: Floats = np.where(outside, known.below[:, sets] + known.rest[sets | known.bit[:, None]], np.inf)
+    return price
+
+
+def optimal_steps(known: SubsetCosts, sets: Ints) -> tuple[Ints, Ints]:
+    """Return the next items of optimal rankings that begin with one of these sets, and the places of the sets."""
+    item, place = np.nonzero(_prices(known, sets) <= known.rest[sets] + known.slack)
+    return item, place
 
 
 def subset_dp(cost: Floats, key: Ints, slack: float = 0.0) -> KemenySolution:
@@ -187,13 +197,13 @@ def subset_dp(cost: Floats, key: Ints, slack: float = 0.0) -> KemenySolution:
     KemenySolution(position=array([2., 1., 3.]), cost=1.0, bound=1.0, unique=False, chosen=True)
     """
     n = len(cost)
-    optimal = OptimalSubsets(cost, slack)
+    optimal = subset_costs(cost, slack)
     bit = optimal.bit
     unique, chosen = True, False
     steps: list[tuple[Ints, Ints]] = []
     sets = optimal.of_size[0]
     for _ in range(n):
-        item, place = optimal.steps(sets)
+        item, place = optimal_steps(optimal, sets)
         wanted = key[item] == key[item].max()
         unique &= len(item) == 1
         chosen |= not wanted.all()
@@ -228,14 +238,14 @@ def mean_positions(cost: Floats, slack: float = 0.0) -> OptimalRankings:
     OptimalRankings(number=3.0, position=array([2., 2., 2.]), cost=1.0)
     """
     n = len(cost)
-    optimal = OptimalSubsets(cost, slack)
+    optimal = subset_costs(cost, slack)
     # The number of ways from the empty set to each set, and from each set to the whole.
     ways, left = np.zeros(1 << n), np.zeros(1 << n)
     ways[0] = left[-1] = 1.0
     steps: list[tuple[Ints, Ints, Ints]] = []
     sets = optimal.of_size[0]
     for _ in range(n):
-        item, place = optimal.steps(sets)
+        item, place = optimal_steps(optimal, sets)
         before, after = sets[place], sets[place] | optimal.bit[item]
         np.add.at(ways, after, ways[before])
         steps.append((item, before, after))
@@ -253,10 +263,10 @@ def optimal_orders(cost: Floats, slack: float = 0.0) -> Iterator[list[int]]:
     >>> list(optimal_orders(np.array([[0.0, 1.0, 0.0], [0.0, 0.0, 1.0], [1.0, 0.0, 0.0]])))
     [[0, 2, 1], [1, 0, 2], [2, 1, 0]]
     """
-    optimal = OptimalSubsets(cost, slack)
+    optimal = subset_costs(cost, slack)
 
     def orders(above: int) -> Iterator[list[int]]:
-        items = optimal.steps(np.array([above], dtype=np.int64))[0].tolist()
+        items = optimal_steps(optimal, np.array([above], dtype=np.int64))[0].tolist()
         if not items:
             yield []
         for item in items:

@@ -1,4 +1,4 @@
-"""Preparation of Plackett-Luce rankings: merging equal lists, writing out rests, existence of the maximum.
+"""Preparation of Plackett-Luce rankings: merging equal lists, expanding rests, existence of the maximum.
 
 Plain NumPy on the flat arrays of `Rankings`.
 """
@@ -16,7 +16,7 @@ from concordant.kernels.graph import strong_components, weak_components
 from concordant.kernels.plackett_luce import Rankings
 from concordant.kernels.splitmix64 import hashed
 
-__all__ = ["Separation", "merged", "separation", "written_out"]
+__all__ = ["Separation", "merged", "separation", "expanded"]
 
 # Equal lists are merged from this many lists on, if at most this share of a sample is distinct.
 _MERGE_FROM, _MERGE_BELOW = 256, 0.9
@@ -65,8 +65,8 @@ def _fingerprints(rankings: Rankings, which: Ints) -> NDArray[np.uint64]:
     return np.add.reduceat(row, offsets[:-1])
 
 
-def written_out(rankings: Rankings, size: int, which: Ints) -> Rankings:
-    """Return the rankings with the rest of the lists `which` written out as rows."""
+def expanded(rankings: Rankings, size: int, which: Ints) -> Rankings:
+    """Return the rankings with the rest of the lists `which` expanded into rows."""
     lengths = np.diff(rankings.offsets)
     held = np.zeros((len(which), size), dtype=np.bool_)
     rows = lists.ranges(rankings.offsets[which], rankings.offsets[which + 1])

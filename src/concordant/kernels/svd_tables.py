@@ -76,7 +76,7 @@ class FeatureRows(NamedTuple):
 
 
 class LambdaTarget(NamedTuple):
-    """What is learned for. Slots of an instance come by label, the highest first.
+    """Targets of LambdaRank: labels, gains and discounts. Slots of an instance are sorted by label, the highest first.
 
     Attributes
     ----------

@@ -91,10 +91,9 @@ def aggregate_blocks(
     2 Q0 d2 1 0.016393442622950824 concordant
     """
     chosen = create(method)
-    learning = chosen.learns() and not fitted
     if not chosen.tags.per_instance:
         raise KindError(f"{type(chosen).__name__} ranks all instances together, so that it cannot go block by block.")
-    if not chosen.goes_block_by_block(fitted=fitted) or (learning and adjust is not None):
+    if not chosen.goes_block_by_block(fitted=fitted, weighted=adjust is not None):
         raise KindError(
             f"{type(chosen).__name__} learns from all instances together, so that it cannot be fitted block by block. "
             "Fit it on some of them first and pass it with fitted=True."
@@ -119,7 +118,7 @@ def aggregate_blocks(
             if pending is not None:
                 pending.result()
         items = parts.join(len(blocks))
-        if learning:
+        if chosen.learns() and not fitted:
             (parts.folder / "fit").unlink(missing_ok=True)
         return items
 

@@ -51,11 +51,14 @@ class MatchedLabels(NamedTuple):
         The usable instances, in ascending order: those with at least two different labels.
     counts : dict of str to int
         Numbers of instances and labels, for `fit_info_.labels`.
+    unjudged : {"zero", "drop"}
+        Whether items without a label count as labelled 0 or are left out.
     """
 
     label: Floats
     instances: Ints
     counts: dict[str, int]
+    unjudged: str
 
 
 def match_labels(
@@ -117,7 +120,7 @@ def match_labels(
     }
     if require_usable and not len(informative):
         raise DataError(_why_unusable(votes, counts, owner, unjudged))
-    return MatchedLabels(label, informative, counts)
+    return MatchedLabels(label, informative, counts, unjudged)
 
 
 def labels_of(labels: Labels, instances: Texts) -> Labels:

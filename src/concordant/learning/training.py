@@ -300,10 +300,9 @@ def _split(
     """Return the validation metric (None if nothing is held out) and a fold for every model."""
     usable = truth.instances
     name = type(owner).__name__
-    # Items that are left out of the training are left out of the validation too.
-    unjudged = getattr(owner, "unjudged", "zero")
     if validation is not None:
-        metric = ValidationMetric(*validation, metric=select, unjudged=unjudged)
+        # Items that are left out of the training are left out of the validation too.
+        metric = ValidationMetric(*validation, metric=select, unjudged=truth.unjudged)
         if not len(metric.instances):
             raise DataError(
                 f"{name} cannot choose by the validation part: none of its {len(validation[0])} instances has a label. "
@@ -326,7 +325,7 @@ def _split(
     n_folds = min(cv, len(usable) // 2)
     parts = [np.sort(np.array(order[f::n_folds], dtype=np.int64)) for f in range(n_folds)]
     folds = [_Fold(np.setdiff1d(usable, part), part, _slots_of(votes, part)) for part in parts]
-    return ValidationMetric(votes, labels, metric=select, unjudged=unjudged), [*folds, _Fold(usable, None)]
+    return ValidationMetric(votes, labels, metric=select, unjudged=truth.unjudged), [*folds, _Fold(usable, None)]
 
 
 def require_selective_metric(
@@ -444,7 +443,7 @@ def _finish(
     which = _best(states)
     state, learner = states[which], learners[which]
     info, name = owner.fit_info_, type(owner).__name__
-    rate_hint = " Choose a smaller learning_rate." if hasattr(owner, "learning_rate") else ""
+    rate_hint = " Choose a smaller learning_rate." if "learning_rate" in owner.param_names() else ""
     if not state.passes:
         raise DataError(
             f"{name} diverged in its first pass with {_settings(learner)}: its weights are no longer finite."

@@ -378,6 +378,13 @@ class Metric(metaclass=_MetricType):
     summary: ClassVar[str] = ""
     # Whether lists of metrics show "@k"; false for metrics that are mostly used on the whole list.
     shows_cutoff: ClassVar[bool] = True
+    # The expected metric or the swaps by which CRF and LambdaRank train for it: "ndcg", "err", "ap", "rr" or "p"; empty
+    # where they cannot. A class that derives from another declares its own.
+    objective: ClassVar[str] = ""
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        cls.objective = cls.__dict__.get("objective", "")
 
     @abstractmethod
     def compute(self, ranked: RankedLabels, convention: Convention, rel: float = 1.0) -> Floats:
@@ -553,6 +560,7 @@ class NDCG(Metric):
 
     cutoff: int | None = None
     name: ClassVar[str] = "ndcg"
+    objective: ClassVar[str] = "ndcg"
     summary: ClassVar[str] = "normalised discounted cumulative gain"
 
     def compute(self, ranked: RankedLabels, convention: Convention, rel: float = 1.0) -> Floats:
@@ -633,6 +641,7 @@ class ERR(Metric):
     cutoff: int | None = None
     lmax: float | None = parameter(None, "a number > 0", lambda v: 0 < v < np.inf)
     name: ClassVar[str] = "err"
+    objective: ClassVar[str] = "err"
     summary: ClassVar[str] = "expected reciprocal rank"
 
     def compute(self, ranked: RankedLabels, convention: Convention, rel: float = 1.0) -> Floats:
@@ -680,6 +689,7 @@ class P(Metric):
     cutoff: int | None = None
     rel: float | None = None
     name: ClassVar[str] = "p"
+    objective: ClassVar[str] = "p"
     aliases: ClassVar[tuple[str, ...]] = ("precision",)
     summary: ClassVar[str] = "precision"
 
@@ -750,6 +760,7 @@ class AP(Metric):
     cutoff: int | None = None
     rel: float | None = None
     name: ClassVar[str] = "map"
+    objective: ClassVar[str] = "ap"
     shows_cutoff: ClassVar[bool] = False
     aliases: ClassVar[tuple[str, ...]] = ("ap",)
     summary: ClassVar[str] = "average precision (its mean is MAP)"
@@ -782,6 +793,7 @@ class RR(Metric):
     cutoff: int | None = None
     rel: float | None = None
     name: ClassVar[str] = "mrr"
+    objective: ClassVar[str] = "rr"
     shows_cutoff: ClassVar[bool] = False
     aliases: ClassVar[tuple[str, ...]] = ("rr", "recip_rank")
     summary: ClassVar[str] = "reciprocal rank of the first relevant item"

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
 __all__ = ["lambda_metric", "is_lambda_metric", "metric_terms"]
 
-_METRICS = ("ndcg", "err", "map", "p", "mrr")
-
 
 def lambda_metric(name: str) -> Metric | None:
     """Return the metric that LambdaRank optimises, None for "pairs"; raise ParameterError if it cannot.
@@ -30,7 +28,7 @@ def lambda_metric(name: str) -> Metric | None:
     if name == "pairs":
         return None
     metric = parse_metric(name)
-    if metric.name not in _METRICS or (metric.name == "p" and getattr(metric, "cutoff", None) is None):
+    if not metric.objective or (metric.objective == "p" and getattr(metric, "cutoff", None) is None):
         raise ParameterError(
             f"LambdaRank cannot optimise {name!r}. It can optimise ndcg, err, map, mrr, p@k and pairs."
         )
@@ -63,7 +61,7 @@ def metric_terms(
         return kernel.PAIRS, np.zeros(len(label)), position, scale
     cutoff: int | None = getattr(metric, "cutoff", None)
     in_cutoff = position <= (cutoff or np.inf)
-    if metric.name == "ndcg":
+    if metric.objective == "ndcg":
         gain, discount = exponential_gain(label), in_cutoff / np.log2(1.0 + position)
         # Items are sorted by label, which is the ideal order.
         ideal = gain * discount[np.arange(len(gain)) - offsets[instance]]
@@ -73,14 +71,14 @@ def metric_terms(
             discount,
             ratio(1.0, np.bincount(instance, weights=ideal, minlength=len(sizes)), 0.0),
         )
-    if metric.name == "err":
+    if metric.objective == "err":
         lmax = max(float(label.max(initial=0.0)), getattr(metric, "lmax", None) or 0.0)
         gain = np.exp2(np.maximum(label, 0.0) - lmax) - np.exp2(-lmax)
         return kernel.ERR, gain, in_cutoff / position, np.ones(len(sizes))
     gain = (label >= (getattr(metric, "rel", None) or 1.0)).astype(np.float64)
-    if metric.name == "p":
+    if metric.objective == "p":
         return kernel.PLACES, gain, in_cutoff.astype(np.float64), np.full(len(sizes), 1.0 / (cutoff or 1))
-    if metric.name == "map":
+    if metric.objective == "ap":
         n_relevant = np.bincount(instance, weights=gain, minlength=len(sizes))
         return kernel.AP, gain, in_cutoff / position, ratio(1.0, n_relevant, 0.0)
     return kernel.RR, gain, in_cutoff / position, np.ones(len(sizes))

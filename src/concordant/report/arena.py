@@ -29,11 +29,11 @@ from concordant.report.method_results import MethodResult, collect_warnings
 __all__ = [
     "Arena",
     "Categories",
+    "CategoryDifference",
     "CategoryScore",
-    "Difference",
     "Effect",
     "Habit",
-    "Meeting",
+    "HeadToHead",
     "Period",
     "Timeline",
     "build_arena",
@@ -58,7 +58,7 @@ _MONDAY = 4
 _CLEAR = 2.0
 
 
-class Meeting(NamedTuple):
+class HeadToHead(NamedTuple):
     """Two items: the chance that the first wins where there is no tie, and how often it won, lost and tied."""
 
     rate: float | None
@@ -91,7 +91,7 @@ class CategoryScore(NamedTuple):
     sign: int
 
 
-class Difference(NamedTuple):
+class CategoryDifference(NamedTuple):
     """How much higher the score of an item is in a category than in the others, with a corrected interval."""
 
     item: str
@@ -112,7 +112,7 @@ class Categories(NamedTuple):
         By item, in the order of the categories; None where the score is unknown.
     spread : tuple of float, optional
         The standard deviation of scores between categories, with its interval.
-    differences : list of Difference
+    differences : list of CategoryDifference
         The clearest ones.
     n_clear : int
         How many are clear.
@@ -122,7 +122,7 @@ class Categories(NamedTuple):
     votes: list[float]
     scores: dict[str, list[CategoryScore | None]]
     spread: tuple[float, float, float] | None
-    differences: list[Difference]
+    differences: list[CategoryDifference]
     n_clear: int
 
 
@@ -160,8 +160,8 @@ class Arena:
     Attributes
     ----------
     top : list of str
-        The best items, in the order of `meetings`.
-    meetings : list of lists of Meeting or None
+        The best items, in the order of `head_to_head`.
+    head_to_head : list of lists of HeadToHead or None
         For each of these items, how it does against each of them; None against itself.
     predicted : bool
         Whether the win rates are the chances of the method, or the shares observed.
@@ -182,7 +182,7 @@ class Arena:
     """
 
     top: list[str]
-    meetings: list[list[Meeting | None]]
+    head_to_head: list[list[HeadToHead | None]]
     predicted: bool
     effects: list[Effect] = field(default_factory=list)
     equal_ties: float | None = None
@@ -203,7 +203,7 @@ def build_arena(votes: Comparisons, consensus: Consensus, results: Sequence[Meth
     >>> votes = cc.Comparisons("arena", None, ["a", "a", "b"], ["b", "c", "c"], [70, 80, 60], [20, 10, 30])
     >>> result = run_method(NamedMethod("bradley-terry", cc.BradleyTerry()), votes)
     >>> arena = build_arena(votes, result.consensus, [result])
-    >>> arena.top, [None if m is None else round(m.rate, 2) for m in arena.meetings[0]]
+    >>> arena.top, [None if m is None else round(m.rate, 2) for m in arena.head_to_head[0]]
     (['a', 'b', 'c'], [None, 0.78, 0.88])
     """
     main = results[0].method
@@ -213,17 +213,17 @@ def build_arena(votes: Comparisons, consensus: Consensus, results: Sequence[Meth
     counts = _counts(votes, slots)
     predict = getattr(main, "outcome_probabilities", None)
     rates = _predicted(predict, items) if predict is not None else None
-    meetings: list[list[Meeting | None]] = []
+    head_to_head: list[list[HeadToHead | None]] = []
     for i in range(len(items)):
-        row: list[Meeting | None] = []
+        row: list[HeadToHead | None] = []
         for j in range(len(items)):
             won, lost, ties = (float(c) for c in (counts[0][i, j], counts[0][j, i], counts[1][i, j]))
             seen = won / (won + lost) if won + lost else None
-            row.append(None if i == j else Meeting(seen if rates is None else float(rates[i, j]), won, lost, ties))
-        meetings.append(row)
+            row.append(None if i == j else HeadToHead(seen if rates is None else float(rates[i, j]), won, lost, ties))
+        head_to_head.append(row)
     habits, n_habits = _habits(results)
     effects, equal_ties = _effects(votes, main)
-    arena = Arena(items, meetings, rates is not None, effects, equal_ties, habits, n_habits, _timeline(votes))
+    arena = Arena(items, head_to_head, rates is not None, effects, equal_ties, habits, n_habits, _timeline(votes))
     if votes.columns.category is None or not isinstance(main, BradleyTerry):
         return arena
     try:
@@ -286,13 +286,13 @@ def _largest_categories(votes: Comparisons) -> Comparisons:
     return votes.with_columns(columns)
 
 
-def _clear_differences(boards: CategoryBoards) -> list[Difference]:
+def _clear_differences(boards: CategoryBoards) -> list[CategoryDifference]:
     """Return where an item is clearly better or worse in a category than in the others, clearest first."""
     if boards.by_category.stderr is None:
         return []
     rows = boards.differences().iter_rows(named=True)
     return [
-        Difference(row["item"], row["category"], row["difference"], row["lower"], row["upper"])
+        CategoryDifference(row["item"], row["category"], row["difference"], row["lower"], row["upper"])
         for row in rows
         if row["p_value"] is not None and row["p_value"] < _SIGNIFICANT
     ]
@@ -328,7 +328,7 @@ def _predicted(predict: Any, items: list[str]) -> Floats | None:
 
 
 def _effects(votes: Comparisons, main: Any) -> tuple[list[Effect], float | None]:
-    """Return what sways votes by the method and, where the sides are known, what the side adds.
+    """Return the estimated effects of covariates and, where sides are known, of the side.
 
     The side is estimated in a fit of its own, so that the board is that of the method.
     """

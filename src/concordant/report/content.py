@@ -463,7 +463,7 @@ def _on_elo_scale(consensus: Consensus, method: Aggregator, votes: Comparisons) 
     """
     if consensus.scale != "log-odds":
         return consensus, None
-    anchor = getattr(method, "anchor", None)
+    anchor = method.get_params().get("anchor")
     compared = consensus.items.take(np.flatnonzero(support(votes) > 0)).tolist()
     with collect_warnings([]):
         try:
@@ -815,7 +815,7 @@ def _learned_weights(results: list[MethodResult], evaluation: LabelEvaluation | 
 
 def _camps_of(results: list[MethodResult]) -> Any:
     """Return the first method that found several camps of experts; None without one."""
-    return next((r.method for r in results if r.method.__dict__.get("n_components_", 1) > 1), None)
+    return next((r.method for r in results if r.method.n_camps() > 1), None)
 
 
 def _has_camps(results: list[MethodResult]) -> bool:

@@ -18,7 +18,7 @@ from typing import Any
 
 from concordant.data.container import counted
 from concordant.errors import MissingExtraError
-from concordant.report.arena import Effect, Meeting, Timeline
+from concordant.report.arena import Effect, HeadToHead, Timeline
 from concordant.report.content import Experts, Place, Report
 from concordant.report.label_evaluation import ExpertContribution, LabelEvaluation, MetricCurve
 from concordant.report.wording import percent
@@ -221,7 +221,7 @@ def render(report: Report) -> str:
         "percent": lambda share: "–" if share is None else percent(share),
         "rate": _rate,
         "rate_shade": lambda rate: _agreement_shade(None if rate is None else 2.0 * rate - 1.0),
-        "met": _met,
+        "head_to_head": _head_to_head,
         "per_unit": _per_unit,
         "typical": lambda effect: "" if effect.kind == "side" else _number(effect.typical, 2),
         "odds": lambda effect: f"{math.exp(min(effect.estimate * effect.typical, 50.0)):.2f}",
@@ -315,11 +315,11 @@ def _rate(rate: float | None) -> str:
     return f"{100 * rate:.0f}" if rate in (0, 1) else f"{min(max(100 * rate, 1), 99):.0f}"
 
 
-def _met(meeting: Meeting) -> str:
+def _head_to_head(pair: HeadToHead) -> str:
     """Return how often two items won, lost and tied, as text."""
-    if not meeting.won + meeting.lost + meeting.ties:
+    if not pair.won + pair.lost + pair.ties:
         return "never compared"
-    won, lost, ties = (_number(count) for count in (meeting.won, meeting.lost, meeting.ties))
+    won, lost, ties = (_number(count) for count in (pair.won, pair.lost, pair.ties))
     return f"won {won}, lost {lost}, tied {ties}"
 
 

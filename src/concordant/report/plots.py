@@ -705,17 +705,17 @@ def network(votes: Preferences | Comparisons, instance: Any = None, *, limit: in
     """Draw which items met: items on a circle, and a line between two that were compared or stand in one list.
 
     The more often two items met, the wider and darker their line; the more often an item met others, the larger its
-    dot. Items of separate groups, which no chain of meetings connects, have separate parts of the circle and other
+    dot. Items of separate groups, which no chain of comparisons connects, have separate parts of the circle and other
     markers: their scores cannot be compared. Items that often met are next to each other.
 
     Parameters
     ----------
     votes : Preferences or Comparisons
-        The votes. Lists of weight w count as w meetings.
+        The votes. Lists of weight w count as w comparisons.
     instance : id, optional
         The instance to draw; optional if there is only one.
     limit : int
-        The most items to show; of more, those that met others most often.
+        The most items to show; of more, those that were compared most often.
     ax : Axes, optional
         Axes to draw on.
 
@@ -733,14 +733,14 @@ def network(votes: Preferences | Comparisons, instance: Any = None, *, limit: in
     n = instance_code(votes, instance, "network")
     if votes.slots.sizes[n] > _MOST_MET:
         raise DataError(
-            f"plots.network counts the meetings of at most {_MOST_MET:,} items; instance {votes.instances[n]!r} has "
+            f"plots.network counts the comparisons of at most {_MOST_MET:,} items; instance {votes.instances[n]!r} has "
             f"{votes.slots.sizes[n]:,}."
         )
-    met = _meetings(votes, n)
+    met = _comparison_counts(votes, n)
     total = met.sum(axis=1)
     size = len(met)
     items = np.sort(np.argsort(-total, kind="stable")[:limit])
-    rest = f"the {limit} of {size:,} items that met others most often" if size > limit else ""
+    rest = f"the {limit} of {size:,} items that were compared most often" if size > limit else ""
     group = _connected(met)[items]
     met, total = met[np.ix_(items, items)], total[items]
     strength = met / max(float(met.max(initial=0.0)), 1e-300)
@@ -757,7 +757,7 @@ def network(votes: Preferences | Comparisons, instance: Any = None, *, limit: in
         ax = _circle_axes(names, 3.6)
     ink = style_axes(ax, frame="")
     ax.set_aspect("equal")
-    _draw_meetings(ax, ink.strong, x, y, strength[np.ix_(order, order)])
+    _draw_edges(ax, ink.strong, x, y, strength[np.ix_(order, order)])
     dots = 18 + 90 * total[order] / max(float(total.max(initial=0.0)), 1e-300)
     for g, own in enumerate(_parts(group[order])):
         ax.scatter(
@@ -769,9 +769,9 @@ def network(votes: Preferences | Comparisons, instance: Any = None, *, limit: in
             edgecolor=ink.paper,
             zorder=3,
         )
-    apart = f"{n_groups} groups of items that never met" if n_groups > 1 else ""
+    apart = f"{n_groups} groups of items that were never compared" if n_groups > 1 else ""
     most = float(met.max(initial=0.0))
-    set_caption(ax, f"widest line: {most:,.6g} meetings" if most else "no two items met", apart, rest)
+    set_caption(ax, f"widest line: {most:,.6g} comparisons" if most else "no two items compared", apart, rest)
     if len(votes) > 1:
         ax.set_title(label_text(instance, 60), fontsize=LARGE, color=ink.strong, loc="left")
     _name_circle(ax, names, turn, np.sqrt(dots) / 2)
@@ -949,7 +949,7 @@ def _name_circle(ax: Axes, names: Sequence[str], turn: Floats, radius: Floats) -
     ax.set_ylim(-height / 2 / inch, height / 2 / inch)
 
 
-def _meetings(votes: Preferences | Comparisons, n: int) -> Floats:
+def _comparison_counts(votes: Preferences | Comparisons, n: int) -> Floats:
     """Return how often any two items of an instance were compared, or stand in one list."""
     a, b = int(votes.slots.offsets[n]), int(votes.slots.offsets[n + 1])
     met = np.zeros((b - a, b - a))
@@ -968,7 +968,7 @@ def _meetings(votes: Preferences | Comparisons, n: int) -> Floats:
 
 
 def _connected(met: Floats) -> Ints:
-    """Return the number of the group of each item: items that a chain of meetings connects."""
+    """Return the number of the group of each item: items that a chain of comparisons connects."""
     group = np.full(len(met), -1, dtype=np.int64)
     for seed in range(len(met)):
         if group[seed] >= 0:
@@ -989,8 +989,8 @@ def _parts(group: Ints) -> list[Ints]:
     return sorted(parts, key=lambda part: (-len(part), int(part[0])))
 
 
-def _draw_meetings(ax: Axes, colour: str, x: Floats, y: Floats, strength: Floats) -> None:
-    """Draw a line for every two points that met, the strongest on top."""
+def _draw_edges(ax: Axes, colour: str, x: Floats, y: Floats, strength: Floats) -> None:
+    """Draw a line for every two compared items, the strongest on top."""
     from matplotlib.collections import LineCollection
     from matplotlib.colors import to_rgb
 

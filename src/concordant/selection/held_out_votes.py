@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from numbers import Integral
 from time import perf_counter
-from typing import Any, NamedTuple, Protocol, cast
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -23,11 +23,12 @@ from concordant.errors import DataError, KindError, ParameterError
 from concordant.metrics.vote_losses import VOTE_METRICS, VoteEvaluation, parse_vote_metrics
 from concordant.selection.parallel_fits import run_parallel, unfitted_copy
 
-__all__ = ["SPLITS_OF_VOTES", "VoteRun", "cross_validate_votes", "evaluate_votes", "split_votes"]
+__all__ = ["SPLITS_OF_VOTES", "VoteRun", "cross_validate_votes", "evaluate_votes", "split_votes", "vote_models"]
 
 SPLITS_OF_VOTES = ("random", "expert", "time")
 
 
+@runtime_checkable
 class _PredictsVotes(Protocol):
     def predict_votes(self, votes: Comparisons) -> Floats: ...
 
@@ -125,10 +126,16 @@ def _forward_splits(votes: Comparisons, rows: Ints, n: int, owner: str) -> list[
 
 
 def _predictor(method: Aggregator) -> _PredictsVotes:
-    if not hasattr(method, "predict_votes"):
-        able = [name for name in METHODS if hasattr(METHODS[name], "predict_votes")]
-        raise KindError(f"{type(method).__name__} gives votes no probability. Methods that do: {', '.join(able)}.")
-    return cast("_PredictsVotes", method)
+    if not isinstance(method, _PredictsVotes):
+        raise KindError(
+            f"{type(method).__name__} gives votes no probability. Methods that do: {', '.join(vote_models())}."
+        )
+    return method
+
+
+def vote_models() -> list[str]:
+    """Return the methods that predict votes."""
+    return [name for name in METHODS if issubclass(METHODS[name], _PredictsVotes)]
 
 
 def _metrics_for(metrics: Any, law: Floats, votes: Comparisons) -> tuple[str, ...]:
