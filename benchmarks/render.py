@@ -186,6 +186,7 @@ PAGES: dict[str, tuple[str, Callable[[dict[str, Any]], str]]] = {
 # The chapters of the page: the file of their sections, and their headings.
 FAMILIES = {
     "models_supervised": "Supervised aggregation",
+    "trec3_speed": "Speed on TREC-3",
     "models_ltr": "Learning to rank",
     "models_peers": "Models compared with other libraries",
     "models_coverage": "Coverage of intervals",
