@@ -238,14 +238,16 @@ class SVP(Aggregator):
         parts, runs, sparse = [], [], False
         for g in np.flatnonzero(sizes > 1).tolist():
             items = np.flatnonzero(group == g)
-            rows = np.flatnonzero(group[first] == g)
-            local = np.empty(n, dtype=np.int32)
-            local[items] = np.arange(len(items), dtype=np.int32)
-            margins = local[first[rows]], local[second[rows]], value[rows]
+            margins = table
+            if len(items) < n:
+                rows = np.flatnonzero(group[first] == g)
+                local = np.empty(n, dtype=np.int32)
+                local[items] = np.arange(len(items), dtype=np.int32)
+                margins = local[first[rows]], local[second[rows]], value[rows]
             # A skew-symmetric table of M items has a rank of at most M.
             half = min(self.rank, len(items)) // 2
             free = half * (2 * len(items) - 2 * half - 1)
-            if len(rows) < free:
+            if len(margins[2]) < free:
                 sparse = True
                 place, margins = _order_by_margins(margins, len(items))
                 items = items[np.argsort(place)]
