@@ -91,6 +91,7 @@ def ways() -> dict[str, Way]:
     """Return the rows of the table; every choice among candidates is made on the validation part of a fold."""
     return {
         "RRF": Way(cc.RRF(), ("RRF", TABLE_5), "rrf"),
+        "CombSUM": Way(cc.CombSUM(), None, "comb-sum"),
         "CombMNZ": Way(cc.CombMNZ(), None, "comb-mnz"),
         "θ-MPM": Way(cc.MPM(adherence="learned", uncertainty="none"), ("theta-MPM", TABLE_1), "mpm"),
         "θ_sup-MPM": Way(

@@ -85,6 +85,15 @@ def ir_measures_evaluate(run, qrels, repeats):
     return {"read": read, "seconds": best, "values": {str(k): float(v) for k, v in values.items()}}
 
 
+def ir_measures_files(runs, qrels, metrics):
+    """Read and evaluate run after run with ir_measures; return the means of each."""
+    import ir_measures
+
+    q = list(ir_measures.read_trec_qrels(qrels))
+    measure = ir_measures.evaluator([ir_measures.parse_measure(m) for m in metrics], q)
+    return [{str(k): float(v) for k, v in measure.calc_aggregate(ir_measures.read_trec_run(r)).items()} for r in runs]
+
+
 def flagr(csv, methods, folder):
     """Aggregate with PyFLAGR, CSV in and out as it works."""
     from pyflagr.Linear import BordaCount, CombMNZ

@@ -193,6 +193,7 @@ def depth() -> dict[str, Any]:
     for (learned, truth), (asked, labels) in (data, data[::-1]):
         for k in DEPTHS:
             note("rrf", k, cc.RRF().fit_predict(asked.top(k)), labels)
+            note("comb-sum", k, cc.CombSUM().fit_predict(asked.top(k)), labels)
         for name, make in AT_DEPTH.items():
             for fitted in DEPTHS:
                 model = make().fit(learned.top(fitted), truth)
@@ -303,9 +304,17 @@ def _render_depth(r: dict[str, Any]) -> str:
         told = f" (unadjusted {before['map']:.3f})" if before and before != own else ""
         return f"{own['map']:.3f}{mark}{told}"
 
-    body = [["rrf", "", *(f"{means['rrf'][str(k)]['map']:.3f}" for k in DEPTHS)]]
+    baselines = [name for name in ("rrf", "comb-sum") if name in means]
+    body = [[name, "", *(f"{means[name][str(k)]['map']:.3f}" for k in DEPTHS)] for name in baselines]
     body += [
         [name, f"{fitted:,}", *(cell(f"{name}, {fitted}", k) for k in DEPTHS)] for name in AT_DEPTH for fitted in DEPTHS
+    ]
+    below = [
+        f"{name}, fitted at {fitted:,} and asked at {k:,} ({own:.4f}; rrf {base:.4f})"
+        for name in AT_DEPTH
+        for fitted in DEPTHS
+        for k in DEPTHS
+        if (own := means[f"{name}, {fitted}"][str(k)]["ndcg@10"]) < (base := means["rrf"][str(k)]["ndcg@10"])
     ]
     warned = {name: ", ".join(f"{a:,} → {b:,}" for a, b in pairs) or "never" for name, pairs in r["warned"].items()}
     return "\n\n".join(
@@ -313,6 +322,7 @@ def _render_depth(r: dict[str, Any]) -> str:
             "MAP on the test topics, mean over both halves as training part; ↓ marks values below RRF. "
             '"unadjusted" is what the same weights give when deeper lists are read like those learned from.',
             table(["", "fitted at", *(f"asked at {k:,}" for k in DEPTHS)], body),
+            f"In NDCG@10 these are below RRF: {'; '.join(below) or 'none'}.",
             f"A DataShiftWarning was given by {'; '.join(f'{name}: {pairs}' for name, pairs in warned.items())}.",
         ]
     )
@@ -334,7 +344,8 @@ def _render(r: dict[str, Any]) -> str:
             tried.append([name, options, f"{one['map']:.4f}", chosen, f"{one['seconds']:.0f} s", f"{one['mb']:.0f} MB"])
     best = r["best"]
     least = min(r["tests"][b][best]["difference"] for b in r["tests"])
-    above = [n for n in CONTENDERS if all(r["tests"][b][n]["difference"] > 0 for b in r["tests"])]
+    learned = sorted(LEARNED, key=lambda n: -r["rows"][n]["means"]["map"])
+    above = [n for n in learned if all(r["tests"][b][n]["difference"] > 0 for b in r["tests"])]
     sure = [n for n in above if all(r["tests"][b][n]["p_t_holm"] < 0.05 for b in r["tests"])]
     return "\n\n".join(
         [
@@ -345,7 +356,8 @@ def _render(r: dict[str, Any]) -> str:
                 rows,
             ),
             "p: paired t-test over the 25 topics, Holm's correction over the learned methods. "
-            f"Above all baselines in MAP: {', '.join(above) or 'none'}; significantly: {', '.join(sure) or 'none'}.",
+            f"Above all baselines in MAP, the highest first: {'; '.join(above) or 'none'}. "
+            f"Significantly so: {'; '.join(sure) or 'none'}.",
             "Fits on the training topics, with the held-out MAP of the cross-validation within them. The best options "
             "of a method are used; the time is that of the whole command:",
             table(["", "options", "MAP held out", "chosen", "fit", "memory"], tried),

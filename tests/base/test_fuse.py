@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import re
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -12,6 +13,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 from uuid import UUID
+from warnings import catch_warnings, simplefilter
 
 import numpy as np
 import pytest
@@ -21,6 +23,7 @@ from hypothesis import strategies as st
 import concordant as cc
 from concordant.errors import (
     ConcordantError,
+    ConcordantWarning,
     DataError,
     DuplicateError,
     KindError,
@@ -496,6 +499,42 @@ def test_combmnz_is_explained_by_the_score_of_each_list_times_the_number_of_list
     assert parts["b"].get("x", 0.0) == 0.0
     assert parts["c"]["y"] == pytest.approx(2.0 * 2.0 * 0.5)
     assert parts["a"]["x"] == pytest.approx(1.0 * 1.0 * 1.0)
+
+
+@pytest.mark.parametrize("name", sorted(cc.METHODS))
+def test_every_method_explains_its_scores_or_says_that_it_cannot(name: str) -> None:
+    lists = {"x": {"a": 3.0, "b": 2.0, "c": 1.0}, "y": {"b": 8.0, "a": 4.0, "d": 0.5}, "z": {"b": 3.0, "c": 1.0}}
+    if "score" not in cc.METHODS[name].tags.accepts:
+        lists = {expert: list(scores) for expert, scores in lists.items()}  # type: ignore[misc]
+    try:
+        with catch_warnings():
+            simplefilter("ignore", ConcordantWarning)
+            hits = cc.fuse(lists, name)
+            explained = hits.explain()
+    except KindError:
+        return
+    except (DataError, ParameterError) as error:
+        assert re.search("learns from labels|features", str(error))  # noqa: PT017 - such methods take model=
+        return
+    for hit in hits:
+        assert sum(explained.parts(hit.id).values()) == pytest.approx(hit.score, abs=1e-9)
+
+
+def test_objects_that_equal_only_themselves_are_no_ids() -> None:
+    class Document:
+        pass
+
+    with pytest.raises(DataError, match=r"row 1 of list 'x' is an object of Document.*key='id'"):
+        cc.fuse({"x": ["a", Document()], "y": [Document()]})
+    with pytest.raises(DataError, match="is an object of Document"):
+        cc.fuse({"x": [(Document(), 0.5)]}, "comb-sum")
+
+
+@pytest.mark.parametrize("method", ["comb-sum", "weighted-sum"])
+def test_scores_of_one_list_stay_as_they_are(method: str) -> None:
+    lists = {"x": {"a": 0.9, "b": 0.7, "c": 0.33, "d": -1e-9}}
+    assert cc.fuse(lists, method, norm="none").scores == list(lists["x"].values())
+    assert cc.aggregate(cc.from_lists(lists), method, norm="none").score.tolist() == list(lists["x"].values())
 
 
 def test_scores_that_are_no_sum_cannot_be_explained() -> None:

@@ -143,11 +143,18 @@ def test_it_is_a_runnable_like_others() -> None:
         ({"smaller_is_better": ["colbert"]}, ParameterError, "smaller_is_better= names 'colbert'"),
         ({"model": "no such file"}, DataError, "no such file"),
         ({"method": "crf"}, ParameterError, "crf learns from labels"),
+        ({"wieghts": {"bm25": 9}}, TypeError, "no parameter 'wieghts'. Did you mean 'weights'"),
+        ({"topk": 1}, TypeError, "no parameter 'topk'. Did you mean 'top_k'"),
     ],
 )
 def test_wrong_settings_are_errors_at_once(settings: dict[str, Any], error: type[Exception], words: str) -> None:
     with pytest.raises(error, match=words):
         retriever({"bm25": []}, **settings)
+
+
+def test_retrievers_need_names() -> None:
+    with pytest.raises(ParameterError, match=r"'retrievers' parameter .* a dict from name to retriever.* Got \["):
+        FusionRetriever([lambda _: []])  # type: ignore[arg-type]
 
 
 def test_errors_say_what_to_do() -> None:

@@ -6,6 +6,7 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from tests.integrations.requests_of_retrievers import NAMES, SETTINGS, Rows, fitted, fused, requests
 
@@ -14,7 +15,9 @@ from concordant.errors import DataError, KindError, ParameterError
 
 pytest.importorskip("llama_index.core", reason="the extra llama-index is not installed")
 
-from llama_index.core.retrievers import BaseRetriever
+from llama_index.core.llms import MockLLM
+from llama_index.core.retrievers import BaseRetriever, QueryFusionRetriever
+from llama_index.core.retrievers.fusion_retriever import FUSION_MODES
 from llama_index.core.schema import MetadataMode, NodeWithScore, QueryBundle, TextNode
 
 from concordant.integrations.llama_index import FusionRetriever
@@ -97,6 +100,30 @@ def test_weights_are_obeyed(method: str) -> None:
     # One that weighs nothing adds nothing.
     (only,) = {node.node_id: node.score for node in retriever(lists, weights={"dense": 0}).retrieve("q")[:1]}.items()
     assert only == ("a", pytest.approx(1 / 61))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_dbsf_is_the_dist_based_score_of_llama_index(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    lists: dict[str, Rows] = {
+        name: [
+            (f"d{i}", f"d{i}", float(s))
+            for i, s in zip(rng.permutation(12), -np.sort(-rng.normal(size=8)), strict=False)
+        ]
+        for name in ("bm25", "dense", "reranker")
+    }
+    theirs = QueryFusionRetriever(
+        [Fixed([NodeWithScore(node=TextNode(id_=d, text=t), score=s) for d, t, s in rows]) for rows in lists.values()],
+        llm=MockLLM(),
+        mode=FUSION_MODES.DIST_BASED_SCORE,
+        num_queries=1,
+        similarity_top_k=12,
+        use_async=False,
+    ).retrieve("q")
+    ours = retriever(lists, method="dbsf", params={"clip": False}).retrieve("q")
+    # Theirs weighs each retriever by a third.
+    want = {node.node_id: 3 * (node.score or 0.0) for node in theirs}
+    assert {node.node_id: node.score for node in ours} == pytest.approx(want, rel=1e-12)
 
 
 def test_models_are_taken_as_they_are_and_from_files(tmp_path: Path) -> None:
@@ -185,6 +212,11 @@ def test_retrievers_run_at_the_same_time() -> None:
 def test_wrong_settings_are_errors_at_once(settings: dict[str, Any], error: type[Exception], words: str) -> None:
     with pytest.raises(error, match=words):
         retriever({"bm25": []}, **settings)
+
+
+def test_retrievers_need_names() -> None:
+    with pytest.raises(ParameterError, match=r"'retrievers' parameter .* a dict from name to retriever.* Got \["):
+        FusionRetriever([Fixed([])])  # type: ignore[arg-type]
 
 
 def test_errors_say_what_to_do() -> None:

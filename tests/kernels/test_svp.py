@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.oracles import svp as oracle
 
 from concordant.arrays import read_only
-from concordant.kernels import svp
+from concordant.kernels import skew_newton, svp
 
 
 def problem(seed: int, n: int, density: float, noise: float) -> tuple[Any, Any]:
@@ -99,6 +99,36 @@ def test_long_steps_end_where_short_ones_do(seed: int) -> None:
     x = table(*short[:2])
     np.testing.assert_allclose(table(*long[:2]), x, rtol=0, atol=1e-5 * np.abs(x).max())
     assert long[2] < short[2]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_newton_ends_where_the_steps_do(seed: int) -> None:
+    margin, observed = problem(seed, 30, 0.5, 0.5)
+    pairs = pairs_of(margin, observed)
+    want, _ = oracle.complete(margin, observed, max_iter=20_000, tol=1e-14)
+    left, right, *_ = svp.complete(*pairs, 30, 1, 1.0, 1, 0.0)
+    n_iter, change = skew_newton.refine(*pairs, left[0], right[0], 50, 1e-12)
+    assert n_iter < 15
+    assert change <= 1e-12
+    assert abs(left[0] @ right[0]) <= 1e-9 * np.abs(want).max()
+    np.testing.assert_allclose(table(left, right), want, rtol=0, atol=1e-5 * np.abs(want).max())
+
+
+def test_many_pairs_need_few_steps() -> None:
+    # Noisy margins of two leagues that few games connect: steps alone stop at their limit, far from the minimum.
+    n, rng = 2000, np.random.default_rng(2)
+    first, second = np.nonzero(np.triu(np.ones((n, n), dtype=bool), 1))
+    kept = ((first < 1000) == (second < 1000)) | (rng.random(len(first)) < 0.0001)
+    first, second = first[kept].astype(np.int32), second[kept].astype(np.int32)
+    strength = rng.normal(size=n)
+    value = strength[first] - strength[second] + 0.3 * rng.normal(size=len(first))
+    left, right, steps, change, residual, gradient = svp.complete(first, second, value, n, 1, 1.0, 60, 1e-6)
+    assert change <= 1e-6
+    assert steps < 30
+    assert gradient < 1e-4
+    assert residual < np.sqrt(2 * len(value)) * 0.3
+    score = (left.T @ right.sum(axis=1) - right.T @ left.sum(axis=1)) / n
+    np.testing.assert_allclose(score, strength - strength.mean(), atol=0.1)
 
 
 def test_equal_singular_values_are_told_apart_by_the_ones() -> None:

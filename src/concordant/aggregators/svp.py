@@ -118,7 +118,9 @@ class SVP(Aggregator):
     Notes
     -----
     Cost O(P + M) for each of some ten vectors per step, for P observed pairs of M items, and O(sum of squared lengths)
-    to find the pairs of lists; X is stored as vectors and the residual on the observed pairs only. If all pairs are
+    to find the pairs of lists; X is stored as vectors and the residual on the observed pairs only. Where P is large and
+    the rank two, Newton's method takes over after 5,000,000 / P steps: it ends at the minimum that further steps would
+    approach, and a step of it counts as one of `max_iter`. It needs P >= 2 M - 3. If all pairs are
     observed one step is exact; for complete lists with "count" the scores are then Borda's, over the number of lists.
     `fit_info_` holds the most steps of an instance, the sum of squared residuals, and as gradient norm the largest of
     all instances: the residual along the tables of this rank over the norm of A.
@@ -236,14 +238,16 @@ class SVP(Aggregator):
         parts, runs, sparse = [], [], False
         for g in np.flatnonzero(sizes > 1).tolist():
             items = np.flatnonzero(group == g)
-            rows = np.flatnonzero(group[first] == g)
-            local = np.empty(n, dtype=np.int32)
-            local[items] = np.arange(len(items), dtype=np.int32)
-            margins = local[first[rows]], local[second[rows]], value[rows]
+            margins = table
+            if len(items) < n:
+                rows = np.flatnonzero(group[first] == g)
+                local = np.empty(n, dtype=np.int32)
+                local[items] = np.arange(len(items), dtype=np.int32)
+                margins = local[first[rows]], local[second[rows]], value[rows]
             # A skew-symmetric table of M items has a rank of at most M.
             half = min(self.rank, len(items)) // 2
             free = half * (2 * len(items) - 2 * half - 1)
-            if len(rows) < free:
+            if len(margins[2]) < free:
                 sparse = True
                 place, margins = _order_by_margins(margins, len(items))
                 items = items[np.argsort(place)]

@@ -87,8 +87,9 @@ def fuse(
 
     Notes
     -----
-    Scores, ranks and order are those of ``aggregate(from_lists(lists, weights=weights), method, **params)``. Safe to
-    call from many threads. Nothing heavier than NumPy is imported unless the method needs it.
+    Scores, ranks and order are those of ``aggregate(from_lists(lists, weights=weights), method, **params)``, where
+    lists are ids or {id: score}; (id, score) pairs count as the latter. Safe to call from many threads. Nothing heavier
+    than NumPy is imported unless the method needs it.
 
     Examples
     --------
@@ -249,9 +250,10 @@ def _fused(found: list[RequestList], method: Aggregator, fitted: bool, weights: 
         ids, scores, ranks = rank_dictionary(score_of)
     else:
         preferences, slots = _preferences(found, weights)
-        if not fitted and method.learns():
-            # A fit changes the method, and other threads may use this one.
-            consensus = create(type(method), **method.get_params()).fit_predict(preferences)
+        if not fitted and (method.learns() or not _sums_by_position(type(method))):  # type: ignore[arg-type]
+            # A fit changes the method, and other threads may use this one; explanations need what it stores.
+            method = create(type(method), **method.get_params())
+            consensus = method.fit_predict(preferences)
         else:
             consensus = method.predict(preferences)
         order = consensus.order()

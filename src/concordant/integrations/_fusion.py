@@ -16,7 +16,7 @@ from concordant.data.preferences import Preferences
 from concordant.errors import DataError, ParameterError, listing, quote
 from concordant.io.request_lists import read_lists
 
-__all__ = ["PARTS", "RANK", "SCORE", "Fused", "Fusion", "Key", "id_getter"]
+__all__ = ["PARTS", "RANK", "SCORE", "Fused", "Fusion", "Key", "by_name", "id_getter"]
 
 # The keys in the metadata of what a framework gets back.
 SCORE, RANK, PARTS = "fusion_score", "fusion_rank", "fusion_parts"
@@ -207,6 +207,15 @@ def _entries(
         if score is not None and value is None:
             raise DataError(f"the result {quote(found)} in row {row} of {quote(name)} has no score. {no_score}")
         yield found, value, item
+
+
+def by_name(retrievers: Any) -> dict[str, Any]:
+    """Return the retrievers as a dict, or raise ParameterError if they have no names."""
+    if isinstance(retrievers, Mapping):
+        return dict(retrievers)
+    raise ParameterError.invalid(
+        "retrievers", "the fusion", 'a dict from name to retriever, such as {"bm25": ..., "dense": ...}', retrievers
+    )
 
 
 def id_getter(key: Key, own: str, metadata: str) -> Callable[[Any], Any]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from concordant.errors import MissingExtraError
-from concordant.integrations._fusion import PARTS, RANK, SCORE, Fusion, Key, id_getter
+from concordant.errors import MissingExtraError, ParameterError
+from concordant.integrations._fusion import PARTS, RANK, SCORE, Fusion, Key, by_name, id_getter
 
 try:
     from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun
@@ -88,7 +88,11 @@ class FusionRetriever(BaseRetriever):
     explain: bool = False
 
     def __init__(self, retrievers: dict[str, Any], method: Any = "rrf", **settings: Any) -> None:
-        super().__init__(**settings | {"retrievers": retrievers, "method": method})
+        known = list(type(self).model_fields)
+        for name in settings.keys() - known:
+            # LangChain's retrievers ignore what they do not know.
+            raise TypeError(str(ParameterError.unknown(name, type(self).__name__, known)))
+        super().__init__(**settings | {"retrievers": by_name(retrievers), "method": method})
         # Inside a validator Pydantic would turn our errors into its own.
         self._fusion()
 

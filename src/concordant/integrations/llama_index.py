@@ -9,7 +9,7 @@ from typing import Any
 
 from concordant.base.contract import Aggregator
 from concordant.errors import MissingExtraError
-from concordant.integrations._fusion import PARTS, Fusion, Key, id_getter
+from concordant.integrations._fusion import PARTS, Fusion, Key, by_name, id_getter
 
 try:
     from llama_index.core.callbacks import CallbackManager
@@ -82,7 +82,7 @@ class FusionRetriever(BaseRetriever):
         callback_manager: CallbackManager | None = None,
         **settings: Any,
     ) -> None:
-        self.retrievers = dict(retrievers)
+        self.retrievers = by_name(retrievers)
         self.fusion = Fusion(tuple(self.retrievers), method, **settings)
         self._key = id_getter(key, "node_id", "metadata")
         self._score = attrgetter("score") if use_scores else None

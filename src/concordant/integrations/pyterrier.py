@@ -15,7 +15,7 @@ from concordant.base.registry import create
 from concordant.data.labels import Labels
 from concordant.data.preferences import Preferences
 from concordant.errors import ColumnError, DataError, MissingExtraError, NotFittedError, ParameterError
-from concordant.integrations._fusion import PARTS, Fused, Fusion
+from concordant.integrations._fusion import PARTS, Fused, Fusion, by_name
 
 try:
     import pandas as pd
@@ -75,7 +75,7 @@ class FusionTransformer(pt.Transformer):
         key: str = "docno",
         **settings: Any,
     ) -> None:
-        self.retrievers = dict(retrievers)
+        self.retrievers = by_name(retrievers)
         self.key = key
         self.fusion = Fusion(tuple(self.retrievers), method, **settings)
 

@@ -208,10 +208,10 @@ def _is_pair(entry: Any) -> bool:
 
 
 def _ids(name: Any, ids: Iterable[Any]) -> list[Any]:
-    """Return the ids, or raise if one cannot be hashed or is missing."""
+    """Return the ids, or raise if one is missing, cannot be hashed or is an object that only equals itself."""
     out = ids if type(ids) is list else list(ids)
     try:
-        if None not in set(out):
+        if None not in set(out) and not any(map(_has_identity_hash, set(map(type, out)))):
             return out
     except TypeError:
         pass
@@ -225,7 +225,17 @@ def _ids(name: Any, ids: Iterable[Any]) -> list[Any]:
                 f"the id in row {row} of list {quote(name)} cannot be an id: {type(value).__name__} is not hashable. "
                 "For objects or dictionaries pass key=, such as key='id'."
             ) from None
+        if _has_identity_hash(type(value)):
+            raise DataError(
+                f"the id in row {row} of list {quote(name)} is an object of {type(value).__name__}, which equals "
+                "nothing but itself, so lists would not agree on it. Pass key=, such as key='id'."
+            )
     return out
+
+
+def _has_identity_hash(kind: type) -> bool:
+    """Return whether an object of a type equals nothing but itself."""
+    return getattr(kind, "__hash__") is getattr(object, "__hash__")  # noqa: B009 - mypy takes the two for different
 
 
 def _values(name: Any, entries: list[Any], getter: Getter, what: str) -> list[Any]:

@@ -382,7 +382,8 @@ def rounded_to_grid(terms: Floats, starts: Ints, most: NDArray[Any]) -> Floats:
     low = np.minimum.reduceat(terms, starts[full])
     bound = np.maximum(np.abs(high), np.abs(low)) * most[full]
     # Adding and taking away 1.5 * 2**e rounds to multiples of 2**(e - 52), where bound < 2**e.
-    magic = np.ldexp(1.5, np.frexp(bound)[1])
+    # A sum of one term needs no grid.
+    magic = np.where(most[full] > 1, np.ldexp(1.5, np.frexp(bound)[1]), 0.0)
     if (magic == magic[0]).all():
         shift: Any = magic[0]
     else:

@@ -11,6 +11,7 @@ import numpy as np
 
 from concordant.arrays import Codes, Floats, Ints
 from concordant.kernels.jit import jit
+from concordant.kernels.skew_newton import refine
 
 __all__ = ["complete", "margin_table"]
 
@@ -25,6 +26,8 @@ _ROUNDING = 2.3e-16
 _RESTARTS = 50
 # The share of the vector of ones in the start vector of every step.
 _AFRESH = 0.1
+# After steps over this many pairs in all, Newton's method goes the rest of the way.
+_STEPPED_PAIRS = 5_000_000
 
 
 @jit
@@ -389,7 +392,8 @@ def complete(
 
     From X = 0, X <- P(X - step * (X - A) on the known pairs), P the best approximation by `number` singular pairs (rank
     twice that), until the residual's norm changes by no more than `tol` of itself, or is no more than `tol` of the norm
-    of A. O(pairs + n) for each of some ten vectors per step.
+    of A. O(pairs + n) for each of some ten vectors per step. Where steps are expensive and approach one minimum (rank
+    two, at least as many pairs as free parameters, `_STEPPED_PAIRS` visited), Newton's method takes their place.
 
     Parameters
     ----------
@@ -406,7 +410,7 @@ def complete(
     left, right : float64[number, n]
         X = sum_c left_c right_c^T - right_c left_c^T.
     n_iter : int
-        The number of steps.
+        The number of steps, those of Newton's method included.
     change : float
         The relative change of the norm of the residual in the last step; 0 where A is met up to `tol`.
     residual : float
@@ -426,7 +430,14 @@ def complete(
     n_iter = 0
     met = max(tol, _EXHAUSTED) * size
     along, inside = 0.0, 0.0
+    to_minimum = number == 1 and len(value) >= 2 * n - 3
     while n_iter < max_iter and residual > met:
+        if to_minimum and n_iter * len(value) >= _STEPPED_PAIRS:
+            more, change = refine(first, second, value, left[0], right[0], max_iter - n_iter, tol)
+            n_iter += more
+            total, _ = _residuals(first, second, value, left, right, residuals)
+            residual = np.sqrt(total)
+            break
         # Start near the old vectors; the ones keep every direction that affects the scores in the Krylov space.
         for i in range(n):
             start[i] = _AFRESH if n_iter else 1.0
