@@ -675,7 +675,9 @@ def test_a_saved_model_with_judges_and_covariates(tmp_path: Path) -> None:
     np.testing.assert_array_equal(cc.load(tmp_path / "model").predict(given).score, model.predict(given).score)
     with pytest.raises(ParameterError, match="not go with ties='rao-kupper'"):
         cc.BradleyTerry(reliability=True, ties="rao-kupper").fit(given)
-    with pytest.raises(ParameterError, match=r"not offer uncertainty='bootstrap' with reliability=True.*Use uncertainty='sandwich'"):
+    with pytest.raises(
+        ParameterError, match=r"not offer uncertainty='bootstrap' with reliability=True.*Use uncertainty='sandwich'"
+    ):
         cc.BradleyTerry(reliability=True, uncertainty="bootstrap").fit(given)
     described = cc.Features(["arena"] * M, [f"m{i}" for i in range(M)], np.arange(M)[:, None])
     with pytest.raises(ParameterError, match="does not go with features"):
