@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 from scipy.optimize import linprog, minimize
 
@@ -521,8 +522,26 @@ def test_covariates_without_information_are_named() -> None:
         cc.BradleyTerry(covariates="all", prior=0).fit(per_item)
     with pytest.warns(IdentifiabilityWarning, match=r"\['price'\].*only the prior tells"):
         cc.BradleyTerry(covariates="all").fit(per_item)
-    with pytest.warns(IdentifiabilityWarning, match="above 0 in every vote"):
+    with pytest.warns(IdentifiabilityWarning, match="'x' is never below 0"):
         cc.BradleyTerry(covariates="all").fit(with_covariates(given, x=np.abs(x) + 0.1))
+    with pytest.warns(IdentifiabilityWarning, match="'x' is never above 0"):
+        cc.BradleyTerry(covariates="all").fit(with_covariates(given, x=np.minimum(x, 0.0)))
+
+
+def test_what_has_no_side_is_named_once(tmp_path: Path) -> None:
+    given = votes()
+    table = given.to_frame().select("left", "right", winner=pl.lit("left"), turn=pl.int_range(pl.len()) % 4)
+    table = table.with_columns(winner=pl.Series(np.where(np.arange(len(table)) % 3 == 0, "right", "left")))
+    table.write_csv(tmp_path / "v.csv")
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        cc.BradleyTerry(covariates="all").fit(cc.read_comparisons(tmp_path / "v.csv", covariates="turn"))
+    assert [str(w.message)[:36] for w in caught if "turn" in str(w.message)] == ["covariate 'turn' is never below 0, a"]
+
+
+def test_constant_outcomes_and_covariates_are_named() -> None:
+    given = votes()
+    x = given.covariates[:, 0]
     all_tied = given.with_counts(0 * x, 0 * x, np.ones(len(x)))
     with pytest.raises(DataError, match="every outcome is a tie"):
         cc.BradleyTerry(covariates="all").fit(all_tied)
@@ -656,7 +675,9 @@ def test_a_saved_model_with_judges_and_covariates(tmp_path: Path) -> None:
     np.testing.assert_array_equal(cc.load(tmp_path / "model").predict(given).score, model.predict(given).score)
     with pytest.raises(ParameterError, match="not go with ties='rao-kupper'"):
         cc.BradleyTerry(reliability=True, ties="rao-kupper").fit(given)
-    with pytest.raises(ParameterError, match=r"no bootstrap with reliability=True.*Use uncertainty='sandwich'"):
+    with pytest.raises(
+        ParameterError, match=r"not offer uncertainty='bootstrap' with reliability=True.*Use uncertainty='sandwich'"
+    ):
         cc.BradleyTerry(reliability=True, uncertainty="bootstrap").fit(given)
     described = cc.Features(["arena"] * M, [f"m{i}" for i in range(M)], np.arange(M)[:, None])
     with pytest.raises(ParameterError, match="does not go with features"):

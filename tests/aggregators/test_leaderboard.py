@@ -90,6 +90,57 @@ def test_a_leaderboard_goes_on_from_its_file(tmp_path: Path) -> None:
     assert arena.n_votes == every.outcomes.sum()
 
 
+def by_period(given: cc.Comparisons, length: float) -> cc.Comparisons:
+    """Return the votes with the begin of their period as their time."""
+    return given.with_columns(given.columns._replace(time=given.time // length * length))
+
+
+@pytest.mark.parametrize("params", [{}, {"half_life": 700.0}, {"half_life": 700.0, "reliability": True}])
+def test_a_board_with_periods_changes_its_half_life_and_drops_old_votes(params: dict[str, Any], tmp_path: Path) -> None:
+    every = votes()
+    parts = batches(every, 11)
+    order = np.random.default_rng(2).permutation(len(parts))
+    arena = cc.Leaderboard(cc.BradleyTerry(**params), period=100.0)
+    for k in order:
+        scores = arena.update(parts[k])
+    arena.save(tmp_path / "board.state")
+    arena = cc.Leaderboard.load(tmp_path / "board.state")
+    dated = by_period(every, 100.0)
+    tolerance = 1e-6 if "reliability" in params else 1e-9
+    assert by_item(scores) == pytest.approx(by_item(cc.BradleyTerry(**params).fit_predict(dated)), abs=tolerance)
+    assert arena.votes.n_rows < every.n_rows
+    for half_life in (None, 90.0, 2000.0):
+        changed = arena.with_half_life(half_life)
+        want = cc.BradleyTerry(**params | {"half_life": half_life}).fit_predict(dated)
+        assert by_item(changed.board()) == pytest.approx(by_item(want), abs=tolerance)
+        assert changed.n_votes == every.outcomes.sum()
+    # Periods that end by 1250 are those before 1200.
+    late = dated.select_rows(dated.time >= 1200)
+    assert by_item(arena.drop_before(1250)) == pytest.approx(
+        by_item(cc.BradleyTerry(**params).fit_predict(late)), abs=tolerance
+    )
+    assert arena.n_votes == late.outcomes.sum()
+    more = votes(500, seed=9)
+    arena.update(more)
+    both = cc.concat([late, by_period(more, 100.0)])
+    assert by_item(arena.board()) == pytest.approx(by_item(cc.BradleyTerry(**params).fit_predict(both)), abs=tolerance)
+    with pytest.raises(DataError, match="none would be left"):
+        arena.drop_before(1e9)
+
+
+def test_without_a_period_counts_hold_no_times() -> None:
+    every = votes(300)
+    arena = cc.Leaderboard(cc.BradleyTerry(half_life=90.0), every)
+    with pytest.raises(ConcordantError, match=r"change the half-life: the counts hold no times.*period='1d'"):
+        arena.with_half_life(10.0)
+    with pytest.raises(ConcordantError, match="drop votes by their times: the counts hold no times"):
+        arena.drop_before(10.0)
+    with pytest.raises(ConcordantError, match="period"):
+        cc.Leaderboard(period="daily")
+    with pytest.raises(DataError, match=r"period= counts votes by their times.*time='COLUMN'"):
+        cc.Leaderboard(period="1d", votes=every.without_columns())
+
+
 def test_late_votes_count_by_their_age() -> None:
     every = votes(600)
     parts = batches(every, 7)

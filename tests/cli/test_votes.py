@@ -145,6 +145,29 @@ def test_updates_are_a_fit_to_all_votes(invoke: Invoke, tmp_path: Path, settings
     assert not [p for p in tmp_path.iterdir() if "state" in p.name and p != state]
 
 
+def test_a_board_with_periods_takes_another_half_life(invoke: Invoke, tmp_path: Path) -> None:
+    state, one, two = tmp_path / "board.state", tmp_path / "1.csv", tmp_path / "2.csv"
+    arena(one, range(300))
+    arena(two, range(300, 600))
+    refused = invoke("aggregate", one, "--period", "1d", code=2).stderr
+    assert "--update" in refused
+    invoke("aggregate", "--update", state, one, "--period", "1d")
+    invoke("aggregate", "--update", state, two, "-p", "half_life=20d", "--json")
+    votes = cc.concat([cc.read_comparisons(path, time=True) for path in (one, two)])
+    day = votes.with_columns(votes.columns._replace(time=votes.time // 86_400 * 86_400))
+    want = cc.BradleyTerry(half_life="20d").fit_predict(day)
+    kept = cc.Leaderboard.load(state)
+    board = kept.board()
+    assert dict(zip(board.items, board.score, strict=True)) == pytest.approx(
+        dict(zip(want.items, want.score, strict=True)), abs=1e-9
+    )
+    assert kept.method.half_life == "20d"
+    said = invoke("aggregate", "--update", state, one, "--period", "1w", code=1).stderr
+    assert "keeps periods of 1d, and --period says 1w" in said
+    said = invoke("aggregate", "--update", state, one, "-p", "prior=1", code=1).stderr
+    assert "was made with prior=" in said
+
+
 def test_an_update_prints_writes_and_keeps_judges(invoke: Invoke, tmp_path: Path) -> None:
     state, first = tmp_path / "board.state", arena(tmp_path / "1.csv", range(300))
     second, judges = arena(tmp_path / "2.csv", range(300, 600)), tmp_path / "judges.csv"

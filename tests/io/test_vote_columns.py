@@ -16,7 +16,6 @@ from concordant.errors import (
     ColumnError,
     ConcordantError,
     DataError,
-    DataWarning,
     FormatError,
     ParameterError,
     ParseError,
@@ -318,11 +317,32 @@ def test_what_is_no_covariate(tmp_path: Path) -> None:
         cc.read_comparisons(path, covariates="d=(len_a-len_b)/(len_a+len_b)")
 
 
-def test_a_covariate_that_is_never_negative_has_no_side(tmp_path: Path) -> None:
+def test_a_frame_keeps_the_rows_that_a_file_keeps(tmp_path: Path) -> None:
+    table = pl.DataFrame(
+        {
+            "model_a": ["x", "x", "y", "y", None, "z"],
+            "model_b": ["y", "y", "x", "z", "z", "x"],
+            "winner": ["model_a", "model_a", "model_b", "tie", "model_b", "model_a"],
+            "judge": ["j", "j", "j", "k", "k", "k"],
+            "language": ["English", "English", "English", "German", "French", "English"],
+        }
+    )
     path = tmp_path / "v.csv"
-    path.write_text("left,right,winner,turn\n" + "x,y,left,2\n" * 25)
-    with pytest.warns(DataWarning, match="the covariate 'turn' is never negative"):
-        cc.read_comparisons(path, covariates="turn")
+    table.write_csv(path)
+    rows = {"where": "language=English|German", "distinct": "judge,pair"}
+    names = {"left": "model_a", "right": "model_b", "winner": "winner", "expert": "judge"}
+    found = cc.from_frame(table, **names, where=rows["where"], distinct=["expert", "pair"])
+    want = cc.read_comparisons(path, **rows)
+    assert found.to_frame().rows() == want.to_frame().rows()
+    assert found.n_rows == 3
+    won = cc.from_frame(pl.DataFrame({"winner": ["a", "b"], "loser": ["b", "a"], "turn": [1, 2]}), where="turn>=2")
+    assert won.to_frame()["left"].to_list() == ["b"]
+    with pytest.raises(DataError, match=r"none of the 6 rows is left by where=: 'language=Latin' leaves out 6"):
+        cc.from_frame(table, **names, where="language=Latin")
+    with pytest.raises(ColumnError, match="lang"):
+        cc.from_frame(table, **names, where="lang=English")
+    with pytest.raises(ParameterError, match="where= is about comparisons"):
+        cc.from_frame(pl.DataFrame({"item": ["a"], "rank": [1]}), where="rank=1")
 
 
 def test_times_that_are_missing_or_not_there(tmp_path: Path) -> None:

@@ -202,11 +202,44 @@ def test_small_categories_are_put_together_and_ids_are_no_categories() -> None:
 def test_habits_are_those_of_the_experts_who_have_them(sample: cc.synthetic.ArenaSample) -> None:
     model = cc.BradleyTerry(covariates=["length"], families=sample.families, side_effect=True)
     arena = arena_of(sample.comparisons, model)
-    assert arena.n_habits == 70 * 4
-    clear = [(h.expert, h.term) for h in arena.habits]
+    habits = arena.habits
+    assert habits is not None
+    assert habits.n_tested == 70 * 4
+    clear = [(h.expert, h.term) for h in habits.rows]
     # Seven favour a family, and chance may put one other before the last of them.
     assert len(set(clear[:7]) & set(sample.favours.items())) >= 6
-    assert all(abs(h.z) >= 2 for h in arena.habits)
+    assert (
+        habits.n_clear == (np.abs(model.habits_["z"].to_numpy()) >= 2).sum() == sum(abs(h.z) >= 2 for h in habits.rows)
+    )
+    assert habits.spread == model.habit_spread_
+
+
+def test_habits_that_were_asked_for_are_shown_where_none_is_clear() -> None:
+    fair = cc.synthetic.arena(6, 900, covariates=[], n_experts=10, n_families=2, random_state=4)
+    model = cc.BradleyTerry(families=fair.families, prior=1.0)
+    report = build_report(fair.comparisons, methods=[("bradley-terry", model)])
+    assert report.arena is not None
+    habits = report.arena.habits
+    assert habits is not None
+    assert (habits.n_tested, len(habits.rows)) == (20, 5)
+    assert habits.n_clear == (np.abs(model.habits_["z"].to_numpy()) >= 2).sum() == 0
+    page = render(report)
+    assert "20 habits were tested, and none are clear" in page
+    assert "Standard deviation over experts: " in page
+
+
+def test_a_fitted_side_effect_and_ignored_style_are_said() -> None:
+    sample = cc.synthetic.arena(6, 3000, covariates={"length": 0.5}, side=0.4, ties=0.4, random_state=2)
+    votes = sample.comparisons
+    model = cc.BradleyTerry(covariates="all", side_effect=True)
+    adjusted = build_report(votes, methods=[("bradley-terry", model), ("copeland", cc.Copeland())])
+    bias = [w for w in adjusted.data.warnings if "position bias" in w]
+    assert [w.endswith("the judges have a position bias, and the scores are adjusted for it.") for w in bias] == [True]
+    assert [any("Ignores style" in w for w in row.warnings) for row in adjusted.methods] == [False, True]
+    plain = build_report(votes)
+    assert any(w.endswith("the judges may have a position bias.") for w in plain.data.warnings)
+    assert not {"mpm", "copeland", "markov-chain"} & set(plain.method_labels)
+    assert "they ignore style" in plain.method_note
 
 
 def test_reliable_experts_come_first_and_answers_to_equals_follow_the_model(
@@ -261,12 +294,12 @@ def test_times_without_a_date_fall_into_equal_parts_and_votes_without_time_are_c
 def test_methods_that_follow_exposure_run_only_where_it_is_even() -> None:
     even = cc.Comparisons("all", None, ["a", "a", "b"], ["b", "c", "c"], [7, 8, 6], [2, 1, 3])
     assert [m.label for m in default_methods(even)] == ["bradley-terry", "mpm", "copeland", "markov-chain"]
-    assert left_out_methods(even).uneven == ""
+    assert left_out_methods(even).counting == ""
     uneven = cc.Comparisons("all", None, ["a", "a", "b"], ["b", "c", "c"], [70, 8, 6], [20, 1, 3])
     assert [m.label for m in default_methods(uneven)] == ["bradley-terry"]
-    assert "5.5 times as many comparisons" in left_out_methods(uneven).uneven
+    assert "5.5 times as many comparisons" in left_out_methods(uneven).counting
     apart = cc.Comparisons("all", None, ["a", "c", "d"], ["b", "b", "c"], [7, 8, 6], [2, 1, 3])
-    assert "only 3 of 6 pairs were compared" in left_out_methods(apart).uneven
+    assert "only 3 of 6 pairs were compared" in left_out_methods(apart).counting
     page = render(build_report(uneven))
     assert "mpm, copeland and markov-chain are left out" in page
 

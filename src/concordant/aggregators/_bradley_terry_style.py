@@ -56,6 +56,8 @@ _SUSPICIOUS, _LARGE = 1e-3, 10.0
 _MOST_ROWS = 200_000
 # Rows that are looked at together.
 _PART = 50_000
+# A covariate of at least this many values of one sign is no difference.
+_MANY = 20
 
 
 def _is_names(value: Any) -> bool:
@@ -178,21 +180,23 @@ def check_sides(outcomes: VoteOutcomes, names: Sequence[str], warn: Warn) -> Non
     held = outcomes.votes.n_left + outcomes.votes.n_right + outcomes.n_ties > 0
     for column, name in enumerate(names):
         some = outcomes.x[:_PART, column][held[:_PART]]
-        if len(some) and not ((some > 0).all() or (some < 0).all()):
+        # A few votes nearly always tell.
+        if (some > 0).any() and (some < 0).any():
             continue
         x = outcomes.x[held, column]
-        if len(x) < 2 or not ((x > 0).all() or (x < 0).all()):
+        above, below = int((x > 0).sum()), int((x < 0).sum())
+        if (above and below) or len(x) < 2:
             continue
-        if np.ptp(x) <= 1e-12 * np.abs(x).max():
+        if max(above, below) == len(x) and np.ptp(x) <= 1e-12 * np.abs(x).max():
             raise DataError(
                 f"covariate {quote(name)} is the same in every vote. A constant advantage of the left side is a side "
                 "effect: use side_effect=True and leave it out."
             )
-        if len(x) >= 20:
-            sign = "above" if x[0] > 0 else "below"
+        if above + below >= _MANY:
+            sign = "below" if above else "above"
             warn(
-                f"covariate {quote(name)} is {sign} 0 in every vote, and its effect is that of a side. A covariate is "
-                "left minus right; what is the same for both sides says nothing about who wins.",
+                f"covariate {quote(name)} is never {sign} 0, and its effect is that of a side. A covariate is left "
+                "minus right; what has no side, such as the number of turns, is a category or a condition (where=).",
                 IdentifiabilityWarning,
             )
 

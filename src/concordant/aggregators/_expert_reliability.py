@@ -44,7 +44,7 @@ from concordant.kernels.expert_reliability import (
     score_pass,
     sensitivity_pass,
 )
-from concordant.kernels.linear_systems import conjugate_gradients
+from concordant.kernels.linear_systems import conjugate_gradients, solve_positive_definite
 from concordant.kernels.lists import list_maxima, list_sums
 from concordant.learning.resumable import NO_CHECKPOINT, Checkpointer, State
 
@@ -292,8 +292,6 @@ def _solve_scores(
     rows: JudgedRows, curvature: Floats, prior: Floats, wanted: NDArray[np.bool_], columns: Floats
 ) -> Floats:
     """Solve for each row of `columns` with the information of the scores in the `wanted` instances; 0 elsewhere."""
-    from scipy.linalg import cho_factor, cho_solve
-
     out = np.zeros(columns.shape)
     for n in np.flatnonzero(wanted & (np.diff(rows.starts) > 0)):
         first, last = int(rows.offsets[n]), int(rows.offsets[n + 1])
@@ -304,8 +302,10 @@ def _solve_scores(
             # Without a prior the matrix is singular along a common shift, where the gradient is 0: a tiny ridge keeps
             # the factor finite and changes nothing else.
             diagonal += 1e-10 * max(float(diagonal.max()), 1e-12)
-            factor = cho_factor(matrix, lower=True, overwrite_a=True, check_finite=False)
-            out[:, first:last] = cho_solve(factor, pull.T).T
+            found = solve_positive_definite(matrix, pull.T)
+            if found is None:
+                raise np.linalg.LinAlgError("the information of the scores is not positive definite")
+            out[:, first:last] = found.T
         else:
             for c, column in enumerate(pull):
                 out[c, first:last] = _conjugate_gradient_step(rows, curvature, prior, int(n), column)

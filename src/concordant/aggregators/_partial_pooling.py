@@ -19,9 +19,10 @@ import numpy as np
 
 from concordant.aggregators._bradley_terry_fit import _bounded_step, _joint_likelihood, _newton
 from concordant.aggregators._pairwise_outcomes import ComparisonOutcomes
-from concordant.arrays import Floats, Ints
+from concordant.arrays import Floats, Ints, read_only
 from concordant.inference.uncertainty import Clusters, ModeratedMeat, moderated_meat
 from concordant.kernels.bradley_terry import fill_hessian, pair_columns
+from concordant.kernels.linear_systems import add_outer_products, inverse_and_log_determinant
 
 if TYPE_CHECKING:
     from concordant.kernels.bradley_terry import Shared
@@ -267,13 +268,13 @@ class Arrow:
     """
 
     def __init__(self, blocks: Floats, precision: float, border: Floats, corner: Floats) -> None:
-        found = [_inverse_and_log_determinant(block) for block in blocks]
+        found = [inverse_and_log_determinant(block) for block in blocks]
         self._inverse = np.stack([inverse for inverse, _ in found])
         # A_c⁻¹ K_c, and the Schur complement of the corner.
         self._response = np.concatenate([-precision * self._inverse, self._inverse @ border], axis=2)
         below = np.concatenate([-precision * self._response, border.transpose(0, 2, 1) @ self._response], axis=1)
         schur = corner - below.sum(axis=0)
-        self._schur_inverse, last = _inverse_and_log_determinant((schur + schur.T) / 2)
+        self._schur_inverse, last = inverse_and_log_determinant((schur + schur.T) / 2)
         self.log_determinant = sum(value for _, value in found) + last
 
     def solve(self, rhs: Floats) -> Floats:
@@ -297,21 +298,6 @@ class Arrow:
             out[own, own] += self._inverse[k]
         out[:, c * m :] = below[:, m:]
         return out
-
-
-def _inverse_and_log_determinant(table: Floats) -> tuple[Floats, float]:
-    """Return the inverse of a positive definite matrix and the logarithm of its determinant, by Cholesky."""
-    from scipy.linalg import lapack
-
-    root, failed = lapack.dpotrf(table, lower=True)
-    if failed:
-        # Rounding, beside items without information: the least eigenvalues count as what rounding leaves of 0.
-        values, vectors = np.linalg.eigh(table)
-        values = np.maximum(values, 1e-14 * values[-1])
-        return (vectors / values) @ vectors.T, float(np.log(values).sum())
-    half, _ = lapack.dpotri(root, lower=True)
-    lower = np.tril(half)
-    return lower + np.tril(half, -1).T, 2.0 * float(np.log(np.diagonal(root)).sum())
 
 
 def _weighted(statistics: Pairs | VoteRows, weight: Floats) -> Any:
@@ -580,10 +566,13 @@ def _clusters_of(outcomes: ComparisonOutcomes, score: Floats, shared: Shared, le
 def _gram(table: Any) -> Floats:
     """Return the sum of the outer products of the rows of a sparse table."""
     size = table.shape[1]
-    lengths = np.diff(table.indptr).astype(np.float64)
-    if float((lengths**2).sum()) < 0.02 * table.shape[0] * size**2:
-        return np.asarray((table.T @ table).todense(), dtype=np.float64)
     out = np.zeros((size, size))
+    lengths = np.diff(table.indptr).astype(np.float64)
+    if float((lengths**2).sum()) < 0.1 * table.shape[0] * size**2:
+        table.sort_indices()
+        starts, columns, values = read_only(table.indptr, table.indices, table.data)
+        add_outer_products(starts, columns, values, out)
+        return out + np.triu(out, 1).T
     for first in range(0, table.shape[0], _CHUNK):
         part = table[first : first + _CHUNK].toarray()
         out += part.T @ part

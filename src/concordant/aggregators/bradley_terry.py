@@ -408,18 +408,20 @@ class BradleyTerry(ExplainedLikelihood):
             )
         if self.reliability and features is not None:
             raise ParameterError(
-                "BradleyTerry(reliability=True) learns a score of its own for every item, so that it does not go with "
-                "features. Leave one of the two out."
+                "BradleyTerry(reliability=True) does not go with features: it learns a free score for every item, and "
+                "beside free scores the weights of features are not identified, because scores explain all that "
+                "features do. Leave one of the two out."
             )
         if self.uncertainty == "bootstrap" and self.reliability:
             raise ParameterError(
-                "BradleyTerry has no bootstrap with reliability=True: a draw gives experts other weights, and these "
-                "would also change how far the reliability of each is shrunk. Use uncertainty='sandwich', which is "
-                "clustered by expert too, or 'information'."
+                "BradleyTerry does not offer uncertainty='bootstrap' with reliability=True: a draw counts experts "
+                "several times or not at all, and their reliability would be shrunk by another crowd than the one "
+                "that voted. Use uncertainty='sandwich', whose errors are clustered by expert as well."
             )
         if self.uncertainty == "bootstrap" and features is not None:
             raise ParameterError(
-                "BradleyTerry has no bootstrap with features. Use uncertainty='sandwich' or 'information'."
+                "BradleyTerry does not offer uncertainty='bootstrap' with features. Use uncertainty='sandwich', whose "
+                "errors are clustered by expert as well, or 'information' for votes without experts."
             )
         experts = isinstance(preferences, Preferences) or preferences.expert is not None
         if self._has_habits:

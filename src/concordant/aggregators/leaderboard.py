@@ -6,7 +6,7 @@ that of a fit to all votes, not an approximation to it. Rows by expert are kept 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import reduce
 from os import PathLike
 from typing import Any, Self
@@ -14,7 +14,7 @@ from typing import Any, Self
 import numpy as np
 
 from concordant.aggregators.bradley_terry import BradleyTerry
-from concordant.base.params import check_params, duration
+from concordant.base.params import check_params, duration, length_of_time, optional
 from concordant.base.registry import create
 from concordant.base.saving import read_arrays, write_arrays
 from concordant.data.comparisons import Comparisons
@@ -49,7 +49,8 @@ class Leaderboard:
     experts, which takes as long as a fit to the counts.
 
     With `half_life` counts are those of the latest vote's time: when later votes come, earlier counts shrink. A vote
-    that comes late counts by its age.
+    that comes late counts by its age. With `period` as well counts are kept apart by period and shrink only in the fit,
+    so that the half-life can be changed later (`with_half_life`) and old votes can be dropped (`drop_before`).
 
     Parameters
     ----------
@@ -57,19 +58,22 @@ class Leaderboard:
         The model, with its settings. It is copied and not changed.
     votes : Comparisons, optional
         The first votes.
+    period : float or text, optional
+        A length of time, such as "1d": votes of the same period are counted together, and their time is its begin.
+        Without it counts hold no times.
 
     Attributes
     ----------
     n_votes : float
         Votes so far, each counted once, however old.
     latest : dict
-        The time of the latest vote of each instance, with `half_life`.
+        The time of the latest vote of each instance, with `half_life` and without `period`.
 
     Notes
     -----
     Cost of an update: O(V log V) for V new votes, and a fit to the pairs that met. Memory grows with the different
-    combinations of pair, side, expert, category and covariates, not with the votes; a covariate that is different in
-    every vote keeps every vote.
+    combinations of pair, side, expert, category, covariates and period, not with the votes; a covariate that is
+    different in every vote keeps every vote.
 
     Examples
     --------
@@ -84,14 +88,23 @@ class Leaderboard:
     True
     """
 
-    def __init__(self, method: BradleyTerry | str = "bradley-terry", votes: Comparisons | None = None) -> None:
+    def __init__(
+        self,
+        method: BradleyTerry | str = "bradley-terry",
+        votes: Comparisons | None = None,
+        *,
+        period: float | str | None = None,
+    ) -> None:
         model = create(method)
         if not isinstance(model, BradleyTerry):
             raise KindError(f"Leaderboard updates BradleyTerry. Got {type(model).__name__}.")
         check_params("BradleyTerry", model.__dict__, model.constraints)
+        check_params("Leaderboard", {"period": period}, {"period": optional(length_of_time())})
+        self.period = period
         self._params = model.get_params()
-        # Counts are discounted here, as they come.
+        # Counts that hold no times are discounted as they come.
         self._half_life = None if model.half_life is None else duration(model.half_life)
+        self._keep = _ROWS if period is None else (*_ROWS, "time")
         self._fitted: BradleyTerry | None = None
         self._rows: list[Comparisons] = []
         self._pairs: Comparisons | None = None
@@ -120,11 +133,11 @@ class Leaderboard:
 
     @property
     def votes(self) -> Comparisons:
-        """All votes so far as counts, discounted by their age with `half_life`."""
+        """All votes so far as counts; with `half_life` and without `period`, discounted by their age."""
         if not self._rows:
             raise NotFittedError("the leaderboard has no votes yet. Call update(votes).")
         if len(self._rows) > 1:
-            self._rows = [reduce(_added, self._rows)]
+            self._rows = [reduce(self._added, self._rows)]
         return self._rows[0]
 
     def update(self, votes: Comparisons) -> Consensus:
@@ -139,21 +152,23 @@ class Leaderboard:
         batch = data_digest(votes)
         latest = dict(self.latest)
         rows, pairs = list(self._rows), self._pairs
-        if self._half_life is not None:
+        if self.period is not None:
+            votes = self._by_period(votes)
+        elif self._half_life is not None:
             votes, shrink, latest = self._discounted(votes, self._half_life)
             rows = [_scaled(part, shrink) for part in rows]
             pairs = None if pairs is None else _scaled(pairs, shrink)
-        new = votes.collapse(keep=_ROWS)
+        new = votes.collapse(keep=self._keep)
         if rows:
             # Joining no rows raises for votes that cannot be joined.
             Comparisons.concat([rows[0].select_rows([]), new.select_rows([])])
         rows.append(new)
         # Parts double in size, so that each row is merged a few times only.
         while len(rows) > 1 and rows[-2].n_rows <= 2 * rows[-1].n_rows:
-            rows[-2:] = [_added(rows[-2], rows[-1])]
+            rows[-2:] = [self._added(rows[-2], rows[-1])]
         of_pairs = new.collapse(keep=self._needed())
-        pairs = of_pairs if pairs is None else _added(pairs, of_pairs)
-        fitted, found = self._fit(reduce(_added, rows) if self.method.reliability else pairs, uncertainty="none")
+        pairs = of_pairs if pairs is None else self._added(pairs, of_pairs)
+        fitted, found = self._fit(reduce(self._added, rows) if self.method.reliability else pairs, uncertainty="none")
         self._rows, self._pairs, self._fitted = rows, pairs, fitted
         self.n_votes += n_new
         self.latest = latest
@@ -172,15 +187,64 @@ class Leaderboard:
         self._fitted, found = self._fit(self.votes)
         return found
 
+    def with_half_life(self, half_life: float | str | None) -> Leaderboard:
+        """Return a leaderboard of the same votes whose model has another half-life; it needs `period`."""
+        self._check_period("change the half-life")
+        model = BradleyTerry(**self._params | {"half_life": half_life})
+        out = Leaderboard(model, period=self.period)
+        out._fill(self.votes, self.n_votes, self._batches)
+        return out
+
+    def drop_before(self, time: float) -> Consensus:
+        """Drop the votes of all periods that end by `time`, and return the scores of the rest; it needs `period`.
+
+        `time` is in the unit of the times: seconds since 1970 where dates were read.
+        """
+        self._check_period("drop votes by their times")
+        votes = self.votes
+        kept = votes.select_rows(np.asarray(votes.time) + duration(self.period) > time)
+        if not kept.n_rows:
+            raise DataError(f"all votes are from periods that end by {time:,.10g}, so that none would be left.")
+        return self._fill(kept, self.n_votes - float(votes.outcomes.sum() - kept.outcomes.sum()), self._batches)
+
+    def _check_period(self, what: str) -> None:
+        if self.period is None:
+            raise ParameterError(
+                f"cannot {what}: the counts hold no times. Make the leaderboard with a period, such as period='1d', "
+                "from all votes."
+            )
+
+    def _fill(self, votes: Comparisons, n_votes: float, batches: Sequence[str]) -> Consensus:
+        """Take collapsed votes in place of those that are there, and return their scores."""
+        pairs = votes.collapse(keep=self._needed())
+        fitted, found = self._fit(votes if self.method.reliability else pairs, uncertainty="none")
+        self._rows, self._pairs, self._fitted = [votes], pairs, fitted
+        self.n_votes, self._batches = n_votes, list(batches)
+        return found
+
+    def _added(self, one: Comparisons, other: Comparisons) -> Comparisons:
+        """Return two collapsed containers as one, counts added up."""
+        return Comparisons.concat([one, other]).collapse(keep=self._keep)
+
+    def _by_period(self, votes: Comparisons) -> Comparisons:
+        """Return votes whose times are the begin of their period."""
+        if votes.time is None:
+            raise DataError("period= counts votes by their times, and these have none. Read them with time='COLUMN'.")
+        length = duration(self.period)
+        return votes.with_columns(votes.columns._replace(time=np.floor(votes.time / length) * length))
+
     def _needed(self) -> tuple[str, ...]:
         """Return the properties by which stored votes stay apart: scores depend on them."""
         model = self.method
         judged = bool(model.families or model.varying)
         kept = ("sides",) * bool(model.side_effect) + ("covariates",) * bool(model.covariates)
-        return kept + ("experts",) * judged
+        dated = self.period is not None and model.half_life is not None
+        return kept + ("experts",) * judged + ("time",) * dated
 
     def _fit(self, votes: Comparisons, **changed: Any) -> tuple[BradleyTerry, Consensus]:
-        model = BradleyTerry(**self._params | changed | {"half_life": None})
+        # Counts without times are discounted already.
+        discounted = {} if self.period is not None else {"half_life": None}
+        model = BradleyTerry(**self._params | changed | discounted)
         return model, model.fit_predict(votes)
 
     def _discounted(
@@ -205,6 +269,7 @@ class Leaderboard:
         columns = votes.columns
         header = {
             "params": self._params,
+            "period": self.period,
             "n_votes": self.n_votes,
             "latest": self.latest,
             "batches": self._batches,
@@ -227,22 +292,18 @@ class Leaderboard:
         header, arrays = read_arrays(path, "leaderboard")
         try:
             votes = _restored(header, arrays)
-            out = cls(BradleyTerry(**_mapping(header, "params")))
+            out = cls(BradleyTerry(**_mapping(header, "params")), period=header.get("period"))
             batches = _texts(header, "batches")
             latest, n_votes = _mapping(header, "latest"), float(header["n_votes"])
             if not all(isinstance(t, float) and np.isfinite(t) for t in latest.values()) or not 0 <= n_votes < np.inf:
                 raise ValueError("times and the number of votes must be finite numbers")
-            out._rows, out._pairs = [votes], votes.collapse(keep=out._needed())
-            out._fitted, _ = out._fit(votes if out.method.reliability else out._pairs, uncertainty="none")
+            if (out.period is None) != (votes.time is None):
+                raise TypeError("a leaderboard with a period has times, and one without has none")
+            out._fill(votes, n_votes, batches)
         except (DataError, KeyError, ParameterError, TypeError, ValueError) as error:
             raise FormatError(f"{path}: it is no leaderboard that Concordant wrote: {error}") from error
-        out.n_votes, out.latest, out._batches = n_votes, latest, batches
+        out.latest = latest
         return out
-
-
-def _added(one: Comparisons, other: Comparisons) -> Comparisons:
-    """Return two collapsed containers as one, counts added up."""
-    return Comparisons.concat([one, other]).collapse(keep=_ROWS)
 
 
 def _scaled(votes: Comparisons, factors: Mapping[str, float]) -> Comparisons:
@@ -284,7 +345,12 @@ def _restored(header: Mapping[str, Any], arrays: dict[str, Any]) -> Comparisons:
         raise TypeError("an item is there twice")
     given = {name: _checked(arrays.pop(name, None), name, dtype) for name, dtype in _ARRAYS.items()}
     n = len(given["left"])
-    extra = {"expert": np.int32, "column category": np.int32, "column n_both_bad": np.float64}
+    extra = {
+        "expert": np.int32,
+        "column category": np.int32,
+        "column n_both_bad": np.float64,
+        "column time": np.float64,
+    }
     known = {name: _checked(arrays.pop(name), name, dtype) for name, dtype in extra.items() if name in arrays}
     covariates = arrays.pop("column covariates", None)
     if arrays:
@@ -301,6 +367,7 @@ def _restored(header: Mapping[str, Any], arrays: dict[str, Any]) -> Comparisons:
         known[name] for name in known if name == "column n_both_bad"
     ]
     usual = all(bool((np.isfinite(c) & (c >= 0)).all()) for c in counts)
+    usual &= "column time" not in known or bool(np.isfinite(known["column time"]).all())
     usual &= covariates is None or bool(np.isfinite(covariates).all())
     if not (in_range and usual):
         raise TypeError("a code or a count is out of range")
@@ -309,7 +376,12 @@ def _restored(header: Mapping[str, Any], arrays: dict[str, Any]) -> Comparisons:
     if not met.all() or (np.diff(where) < 0).any() or not isinstance(header["sided"], bool):
         raise TypeError("the rows are not pairs of an instance, in its order")
     columns = VoteColumns(
-        None, known.get("column category"), Texts(categories), covariates, Texts(names), known.get("column n_both_bad")
+        known.get("column time"),
+        known.get("column category"),
+        Texts(categories),
+        covariates,
+        Texts(names),
+        known.get("column n_both_bad"),
     )
     experts_of = known.get("expert")
     return Comparisons.from_codes(

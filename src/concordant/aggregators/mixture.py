@@ -235,7 +235,7 @@ class Mixture(Aggregator):
             raise DataError("a camp has another model than the mixture.")
         if any("fit_info_" not in m.__dict__ for m in self.models_):
             raise DataError("the model of a camp is not fitted.")
-        if c > (self.max_components if self.components == "auto" else self.components):
+        if c > (self.components if isinstance(self.components, int) else self.max_components):
             raise DataError("there are more camps than components.")
         tried = self.selection_
         columns = list(tried.values())

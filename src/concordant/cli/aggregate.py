@@ -122,6 +122,15 @@ def command(
             "board of all votes so far.",
         ),
     ] = None,
+    period: Annotated[
+        str | None,
+        typer.Option(
+            "--period",
+            metavar="LENGTH",
+            help="With --update, for a new file: keep the counts by periods of this length, such as 1d, so that -p "
+            "half_life=... can be changed later.",
+        ),
+    ] = None,
     summary: Annotated[
         bool,
         typer.Option(
@@ -163,8 +172,10 @@ def command(
     without |= {"--instance": instance, "--experts-out": experts_out, "--tag": tag, "--to": to}
     without["--break-ties"] = break_ties
     categories.check(without)
+    if period is not None and update is None:
+        raise typer.BadParameter("needs --update STATE, the file that keeps the counts.", param_hint="--period")
     if update is not None:
-        asked["update"] = update
+        asked |= {"update": update, "period": period}
         refused: dict[str, Any] = {"--model": model, "--features": features, "--weights": weights}
         refused |= {"--checkpoint": checkpoint, "--memory": reading.memory, "--scheduler": workers.scheduler}
         refused |= {"--summary": summary or None, "--equal-weight": reading.equal_weight}
@@ -198,7 +209,7 @@ def command(
                 part = scaled if instance is None else scaled[instance]
                 return scaled if written is None else part
 
-            arena, board, scaled = _updated(session, update, chosen, settings, inputs, reading, displayed)
+            arena, board, scaled = _updated(session, update, chosen, settings, period, inputs, reading, displayed)
             if experts_table is not None:
                 _write_experts(session, arena.votes, board, {}, arena.fitted, experts_table, quote_formulas)
             if written is not None:
@@ -284,6 +295,7 @@ def _updated(
     state: str,
     method: Aggregator,
     settings: dict[str, Any],
+    period: str | None,
     inputs: list[str],
     reading: Reading,
     displayed: Callable[[Consensus], Consensus],
@@ -296,15 +308,26 @@ def _updated(
     from concordant.aggregators.leaderboard import Leaderboard
     from concordant.data.comparisons import Comparisons
     from concordant.io._files import check_unchanged, check_writable
+    from concordant.io._tables import is_number
 
     if not isinstance(method, BradleyTerry):
         raise KindError(f"--update keeps the counts of a bradley-terry board. Got --method {method.name}.")
     check_writable(state)
     known = os.path.exists(state)
     with check_unchanged(state) if known else nullcontext():
-        arena = Leaderboard.load(state) if known else Leaderboard(method)
+        length = float(period) if period is not None and is_number(period) else period
+        arena = Leaderboard.load(state) if known else Leaderboard(method, period=length)
+        if period is not None and length != arena.period:
+            kept = "no times" if arena.period is None else f"periods of {arena.period}"
+            raise ParameterError(
+                f"{state} keeps {kept}, and --period says {period}. Leave --period out, or name another file and read "
+                "all votes again."
+            )
         own = arena.method.get_params()
         odd = [name for name in settings if method.get_params()[name] != own[name]] if known else []
+        if odd == ["half_life"] and arena.period is not None:
+            arena = arena.with_half_life(method.half_life)
+            own, odd = arena.method.get_params(), []
         if odd:
             raise ParameterError(
                 f"{state} was made with {odd[0]}={own[odd[0]]!r}, and keeps its settings. Leave -p {odd[0]} out, or "
@@ -364,10 +387,12 @@ def _boards_by_category(
 def _needed_by_state(arena: Leaderboard, reading: Reading, *, known: bool) -> dict[str, Any]:
     """Return options of the reader for the columns that a leaderboard keeps, where the user names none."""
     needed = reading.needed_by([arena.method])
+    given = {**reading.reader_options(), **(reading.columns_by_role() or {})}
+    if arena.period is not None and "time" not in given:
+        needed["time"] = True
     columns = arena.votes.columns if known else None
     if columns is None:
         return needed
-    given = {**reading.reader_options(), **(reading.columns_by_role() or {})}
     if columns.category is not None and "category" not in given:
         needed["category"] = True
     if len(columns.covariate_names) and "covariates" not in given:

@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple, cast
 import numpy as np
 import polars as pl
 
-from concordant.errors import ColumnError, DataError, DataWarning, ParameterError, listing, quote, shorten, warn
+from concordant.errors import ColumnError, DataError, ParameterError, listing, quote, shorten
 from concordant.execution import report_note
 from concordant.io._builders import MISSING_WORDS, parse_numbers
 from concordant.io._row_sources import FileSource, RowSource
@@ -47,8 +47,6 @@ _OPERATORS = ("!=", ">=", "<=", "==", "=", ">", "<")
 _PATH = re.compile(r"\w+(\.\w+)*", re.ASCII)
 _RATIO = re.compile(r"\s*\((.+)\)\s*/\s*\((.+)\)\s*", re.S)
 _HELP = "'length_diff', 'length = length_a - length_b' or 'length = (length_a - length_b) / (length_a + length_b)'"
-# A signed column with this many values that are never negative is no difference.
-_MANY = 20
 
 
 class _Field(NamedTuple):
@@ -123,7 +121,6 @@ class VoteQuantities:
         self._owner = owner
         self._made: list[tuple[str | None, str | tuple[str, str]]] = list(self._parsed(covariates))
         # The smallest and the number of values of signed columns, which tell a difference from a property of the vote.
-        self._seen: dict[str, tuple[float, int]] = {}
 
     def __bool__(self) -> bool:
         return bool(self._made)
@@ -190,7 +187,6 @@ class VoteQuantities:
         """Return the values of a covariate, left minus right; `role` is the name of its columns in the frame."""
         left = self._numbers(self._of(quantity.left, quantity, frame, role), quantity.name, source)
         if quantity.right is None:
-            self._note_sign(quantity.name, left)
             return left.alias(role)
         right = self._numbers(self._of(quantity.right, quantity, frame, f"{role} right"), quantity.name, source)
         if not quantity.normalised:
@@ -233,24 +229,6 @@ class VoteQuantities:
                     "as a language, is a category: category='language'.",
                 )
         return parse_numbers(column, what, source)
-
-    def _note_sign(self, name: str, values: pl.Series) -> None:
-        least, n = self._seen.get(name, (np.inf, 0))
-        low = values.min()
-        self._seen[name] = (
-            min(least, float(cast(float, low)) if low is not None else np.inf),
-            n + int((values != 0).sum()),
-        )
-
-    def check_signs(self) -> None:
-        """Warn of signed columns that are never negative, and so seem to have no side."""
-        for name, (least, n) in self._seen.items():
-            if least >= 0 and n >= _MANY:
-                warn(
-                    f"the covariate {quote(name)} is never negative. A covariate is left minus right; what has no "
-                    "side, such as the number of turns, is a category or a condition (where=).",
-                    DataWarning,
-                )
 
 
 _NOTHING = [w.casefold() for w in MISSING_WORDS]
@@ -382,14 +360,11 @@ class VoteFilter:
         self._repeated += len(frame) - int(keep.sum())
         return pl.Series(keep)
 
-    def check_rows(self) -> None:
-        """Raise if no row meets the conditions."""
+    def tell(self) -> None:
+        """Report how many rows were left out, and why; raise if no row meets the conditions."""
         if self._where and self._rows and sum(self._dropped.values()) == self._rows:
             each = "; ".join(f"{quote(text)} leaves out {n:,}" for text, n in self._dropped.items())
             raise DataError(f"none of the {self._rows:,} rows is left by where=: {each}.")
-
-    def tell(self) -> None:
-        """Report how many rows were left out, and why."""
         for text, n in self._dropped.items():
             report_note(f"--where {quote(text)}: left out {n:,} of {self._rows:,} rows.")
         if self._distinct:

@@ -32,7 +32,15 @@ from concordant.io._builders import (
 from concordant.io._column_names import ALIASES, from_frame_call, normalise_name
 from concordant.io._column_roles import BOTH_BAD, COUNTS
 from concordant.io._row_sources import RowSource
-from concordant.io._vote_columns import BothBad, Covariates, VoteQuantities, raw_roles, typed_vote_columns
+from concordant.io._vote_columns import (
+    BothBad,
+    Covariates,
+    VoteFilter,
+    VoteQuantities,
+    filtered,
+    raw_roles,
+    typed_vote_columns,
+)
 from concordant.io.outcomes import OutcomeColumn, OutcomeReader, OutcomeWords
 
 __all__ = ["from_frame"]
@@ -79,6 +87,8 @@ def from_frame(
     time: str | None = ...,
     category: str | None = ...,
     covariates: Covariates | None = ...,
+    where: str | Sequence[str] | None = ...,
+    distinct: str | Sequence[str] | None = ...,
     outcomes: OutcomeWords | None = ...,
     both_bad: BothBad | None = ...,
     sided: bool | None = ...,
@@ -96,6 +106,8 @@ def from_frame(
     time: str | None = ...,
     category: str | None = ...,
     covariates: Covariates | None = ...,
+    where: str | Sequence[str] | None = ...,
+    distinct: str | Sequence[str] | None = ...,
     sided: bool | None = ...,
     self_pairs: str = ...,
 ) -> Comparisons: ...
@@ -130,6 +142,8 @@ def from_frame(
     time: str | None = None,
     category: str | None = None,
     covariates: Covariates | None = None,
+    where: str | Sequence[str] | None = None,
+    distinct: str | Sequence[str] | None = None,
     label: str | None = None,
     features: Sequence[str] | bool | None = None,
     weight: str | None = _WEIGHT,
@@ -166,6 +180,9 @@ def from_frame(
     covariates : str, sequence or mapping
         Comparisons: what differs between the sides, left minus right, as for `read_comparisons`: the names of columns,
         or formulas such as ``"length = length_a - length_b"``.
+    where, distinct : str or sequence of str
+        Comparisons: conditions on columns of the frame, such as ``"language=English"``, and columns in which rows must
+        differ, such as ``"judge,question_id"``; both as for `read_comparisons`.
     label : str
         Labels.
     features : list of str, or True
@@ -244,9 +261,11 @@ def from_frame(
         names = {"left": left, "right": right, "winner": winner, "loser": loser}
         counts = dict(zip((*COUNTS, BOTH_BAD), (n_left, n_right, n_ties, n_both_bad), strict=True))
         quantities = VoteQuantities("from_frame", covariates)
+        rows = VoteFilter("from_frame", where, distinct)
         more = {"time": time, "category": category}
-        return _comparisons(frame, roles, names, counts, more, quantities, outcomes, both_bad, sided, self_pairs)
-    given = [w for w, v in (("time", time), ("category", category), ("covariates", covariates)) if v is not None]
+        return _comparisons(frame, roles, names, counts, more, quantities, rows, outcomes, both_bad, sided, self_pairs)
+    votes_only = {"time": time, "category": category, "covariates": covariates, "where": where, "distinct": distinct}
+    given = [word for word, value in votes_only.items() if value is not None]
     if given:
         raise ParameterError(f"{given[0]}= is about comparisons. Name their columns: left=, right= and winner=.")
     chosen_value, chosen_kind = _value_and_kind(value, kind, there)
@@ -275,6 +294,7 @@ def _comparisons(
     counts: dict[str, str | None],
     more: Mapping[str, str | None],
     quantities: VoteQuantities,
+    rows: VoteFilter,
     outcomes: OutcomeWords | None,
     both_bad: BothBad | None,
     sided: bool | None,
@@ -282,7 +302,6 @@ def _comparisons(
 ) -> Comparisons:
     if both_bad not in (None, "tie", "apart"):
         raise ParameterError.invalid("both_bad", "from_frame", "'tie', 'apart' or None", both_bad)
-    source = RowSource()
     winners = names["loser"] is not None
     # Comparisons need no experts, so the default column may be absent.
     if isinstance(roles["expert"], _DefaultName) and "expert" not in frame.names:
@@ -290,14 +309,21 @@ def _comparisons(
     roles = {k: v for k, v in roles.items() if not (k == "expert" and v is None)}
     resolved = quantities.resolve(frame.names, "", winners=winners)
     roles = roles | {k: v for k, v in more.items() if v is not None}
-    roles |= {role: frame.names[column] for role, column in raw_roles(resolved, (), ()).items()}
+    conditions, keys = rows.conditions(frame.names, ""), rows.keys(frame.names, "")
+    roles |= {role: frame.names[column] for role, column in raw_roles(resolved, conditions, keys).items()}
+
+    def chosen(columns: Mapping[str, str | None]) -> tuple[pl.DataFrame, RowSource]:
+        table, source = frame.columns({**roles, **columns}), RowSource()
+        table, source = filtered(table, source, rows.kept(table, conditions, source))
+        return filtered(table, source, rows.first_of_each(table, keys))
+
     known: dict[str, Any] = {"covariates": [q.name for q in resolved], "self_pairs": self_pairs}
     if winners:
-        table = frame.columns({**roles, "left": names["winner"] or "winner", "right": names["loser"]})
+        table, source = chosen({"left": names["winner"] or "winner", "right": names["loser"]})
         table = table.with_columns(n_left=pl.when(pl.col("right").is_not_null()).then(1.0))
         table = table.with_columns(n_right=pl.col("n_left") * 0, n_ties=pl.col("n_left") * 0)
         table = typed_vote_columns(table, quantities, resolved, source)
-        quantities.check_signs()
+        rows.tell()
         return build_comparisons(table, source, sided=bool(sided), **known)
     pair = {"left": names["left"] or "left", "right": names["right"] or "right"}
     given = {k: v for k, v in counts.items() if v is not None}
@@ -306,13 +332,13 @@ def _comparisons(
         # These are the columns of `to_frame`.
         roles |= {k: k for k in ("time", "category") if given and more[k] is None and k in frame.names}
     if given:
-        table = frame.columns({**roles, **pair, **given})
+        table, source = chosen({**pair, **given})
         if both_bad == "tie" and BOTH_BAD in given:
             bad = parse_numbers(table[BOTH_BAD], BOTH_BAD, source).fill_null(0.0)
             ties = parse_numbers(table["n_ties"], "n_ties", source) if "n_ties" in given else 0.0 * bad
             table = table.drop(BOTH_BAD).with_columns((ties + bad).alias("n_ties"))
     else:
-        table = frame.columns({**roles, **pair, "winner": names["winner"] or "winner"})
+        table, source = chosen({**pair, "winner": names["winner"] or "winner"})
         left, right, winner = (table[c].cast(pl.String, strict=False) for c in ("left", "right", "winner"))
         found = OutcomeReader((pair["left"], pair["right"]), outcomes).count(OutcomeColumn(winner, left, right), source)
         if both_bad != "apart":
@@ -322,7 +348,7 @@ def _comparisons(
             del columns[BOTH_BAD]
         table = table.with_columns(pl.Series(k, c) for k, c in columns.items())
     table = typed_vote_columns(table, quantities, resolved, source)
-    quantities.check_signs()
+    rows.tell()
     return build_comparisons(table, source, sided=sided is None or sided, **known)
 
 

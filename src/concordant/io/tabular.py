@@ -623,9 +623,7 @@ class _VoteReader:
 
     def tell(self) -> None:
         """Report what was left out or merged; raise if no row is left."""
-        self._filter.check_rows()
         self._filter.tell()
-        self._quantities.check_signs()
         if self._merged_bad and self._both_bad is None:
             report_note(
                 f"{self._merged_bad:,.10g} votes say that both sides were bad; they count as ties (--read "

@@ -33,14 +33,17 @@ __all__ = [
     "CategoryScore",
     "Effect",
     "Habit",
+    "Habits",
     "HeadToHead",
     "Period",
     "Timeline",
     "build_arena",
 ]
 
-# The items of the table of win rates, and the rows of the table of habits.
-_TOP, _HABITS = 20, 20
+# The items of the table of win rates.
+_TOP = 20
+# The rows of the table of habits: at least and at most so many, else those that are clear.
+_FEWEST_HABITS, _MOST_HABITS = 5, 20
 # The categories that have a board of their own; the votes of others are put together under this name.
 _CATEGORIES, _OTHER = 10, "(other)"
 # A column whose largest categories hold less than this share of the votes holds ids and not categories.
@@ -54,7 +57,7 @@ _SECONDS = (315_532_800, 4_102_444_800)
 _DAY = 86_400
 # Weeks begin on a Monday; day 0 is a Thursday.
 _MONDAY = 4
-# A habit is shown where |z| is at least this.
+# A habit is clear where |z| is at least this.
 _CLEAR = 2.0
 
 
@@ -138,6 +141,25 @@ class Habit(NamedTuple):
     z: float
 
 
+class Habits(NamedTuple):
+    """The habits that a method looked for.
+
+    Attributes
+    ----------
+    rows : list of Habit
+        Those with the largest |z|.
+    n_tested, n_clear : int
+        How many were looked for, and how many of these have |z| >= 2.
+    spread : dict of str to float
+        The standard deviation over experts, of "families" and of each varying covariate.
+    """
+
+    rows: list[Habit]
+    n_tested: int
+    n_clear: int
+    spread: dict[str, float]
+
+
 class Period(NamedTuple):
     """A day, week or month, and the votes given in it."""
 
@@ -169,10 +191,8 @@ class Arena:
         Covariates of the vote, and the side.
     equal_ties : float or None
         The share of ties between two equal items.
-    habits : list of Habit
-        The clearest habits of experts, where the method looked for some.
-    n_habits : int
-        How many habits were looked for.
+    habits : Habits or None
+        The habits of experts, where a method looked for some.
     timeline : Timeline or None
         Votes over time, where they have times.
     categories : Categories or None
@@ -186,8 +206,7 @@ class Arena:
     predicted: bool
     effects: list[Effect] = field(default_factory=list)
     equal_ties: float | None = None
-    habits: list[Habit] = field(default_factory=list)
-    n_habits: int = 0
+    habits: Habits | None = None
     timeline: Timeline | None = None
     categories: Categories | None = None
     left_out: list[str] = field(default_factory=list)
@@ -221,9 +240,8 @@ def build_arena(votes: Comparisons, consensus: Consensus, results: Sequence[Meth
             seen = won / (won + lost) if won + lost else None
             row.append(None if i == j else HeadToHead(seen if rates is None else float(rates[i, j]), won, lost, ties))
         head_to_head.append(row)
-    habits, n_habits = _habits(results)
     effects, equal_ties = _effects(votes, main)
-    arena = Arena(items, head_to_head, rates is not None, effects, equal_ties, habits, n_habits, _timeline(votes))
+    arena = Arena(items, head_to_head, rates is not None, effects, equal_ties, _habits(results), _timeline(votes))
     if votes.columns.category is None or not isinstance(main, BradleyTerry):
         return arena
     try:
@@ -364,18 +382,19 @@ def _typical(votes: Comparisons) -> Floats:
     return np.asarray(np.sqrt(outcomes @ votes.covariates**2 / total))
 
 
-def _habits(results: Sequence[MethodResult]) -> tuple[list[Habit], int]:
-    """Return the clearest habits of experts that the first method with habits found, and how many it looked for."""
+def _habits(results: Sequence[MethodResult]) -> Habits | None:
+    """Return the habits of experts that the first method with habits found."""
     for result in results:
         if result.consensus is None or "habit_details_" not in vars(result.method):
             continue
-        frame = result.method.habits_  # type: ignore[attr-defined]
-        z = np.nan_to_num(np.array(frame["z"].to_list(), dtype=np.float64))
-        order = [int(k) for k in np.argsort(-np.abs(z), kind="stable")[:_HABITS] if abs(z[k]) >= _CLEAR]
-        rows = [frame.row(k, named=True) for k in order]
+        frame, spread = result.method.habits_, result.method.habit_spread_  # type: ignore[attr-defined]
+        size = np.abs(np.nan_to_num(np.array(frame["z"].to_list(), dtype=np.float64)))
+        n_clear = int((size >= _CLEAR).sum())
+        shown = np.argsort(-size, kind="stable")[: min(max(n_clear, _FEWEST_HABITS), _MOST_HABITS)]
         names = ("expert", "kind", "term", "estimate", "lower", "upper", "z")
-        return [Habit(*(row[name] for name in names)) for row in rows], len(frame)
-    return [], 0
+        rows = [Habit(*(row[name] for name in names)) for row in frame[shown.tolist()].iter_rows(named=True)]
+        return Habits(rows, len(frame), n_clear, dict(spread))
+    return None
 
 
 def _timeline(votes: Comparisons) -> Timeline | None:

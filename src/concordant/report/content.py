@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from concordant._version import __version__
+from concordant.aggregators.bradley_terry import BradleyTerry
 from concordant.arrays import Floats
 from concordant.base.contract import Aggregator
 from concordant.data.comparisons import Comparisons
@@ -359,8 +360,6 @@ def build_report(
             f"have {listing(labels.instances[:5].tolist(), 4)}; they are matched by id."
         )
     item_names = _known_names(votes, names or {})
-    progress("summarising the data")
-    data = summarise_data(votes, labels)
     chosen = default_methods(votes) if methods is None else [NamedMethod(name, m) for name, m in methods]
     plain = [a for a in chosen if not a.method.needs_labels()]
     learners = [a for a in chosen if a.method.needs_labels()]
@@ -377,6 +376,10 @@ def build_report(
     main, consensus = results[0], results[0].consensus
     if consensus is None:
         raise DataError("there is no consensus to show.")
+    progress("summarising the data")
+    model = main.method
+    side_fitted = isinstance(model, BradleyTerry) and (model.side_effect or model.reliability)
+    data = summarise_data(votes, labels, side_fitted=side_fitted)
     arena_votes = votes if isinstance(votes, Comparisons) and len(votes) == 1 else None
     gauge = None
     if rescale is not None:
@@ -452,7 +455,7 @@ def build_report(
         scale=consensus.scale if consensus.scale == "elo" else None,
         gauge=gauge or consensus.gauge,
         arena=arena,
-        method_note="" if absent is None else absent.uneven,
+        method_note="" if absent is None else absent.counting,
     )
 
 
@@ -852,6 +855,13 @@ def _groups(
     return rows, {int(e): g for g, group in enumerate(groups, start=1) for e in group.members}
 
 
+def _ignored_style(method: Aggregator, main: Aggregator) -> list[str]:
+    """Return a note on a method that ignores the covariates at whose equal values the main one gives scores."""
+    if not getattr(main, "covariates", None) or getattr(method, "covariates", None):
+        return []
+    return ["Ignores style: its scores and ranks hold what the covariates add."]
+
+
 def _method_row(result: MethodResult, results: list[MethodResult], tau: Floats, main: Consensus) -> MethodRow:
     if result.consensus is None:
         return MethodRow(result.label, result.summary, None, None, result.seconds, result.warnings, result.reason)
@@ -862,7 +872,7 @@ def _method_row(result: MethodResult, results: list[MethodResult], tau: Floats, 
         _none_if_nan(tau[0, i]),
         _none_if_nan(same_first_share(main, result.consensus)),
         result.seconds,
-        result.warnings,
+        [*result.warnings, *_ignored_style(result.method, results[0].method)],
         "",
     )
 

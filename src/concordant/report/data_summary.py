@@ -87,8 +87,12 @@ class DataSummary:
     weight: float | None = None
 
 
-def summarise_data(votes: Preferences | Comparisons, labels: Labels | None = None) -> DataSummary:
+def summarise_data(
+    votes: Preferences | Comparisons, labels: Labels | None = None, *, side_fitted: bool = False
+) -> DataSummary:
     """Summarise the data: counts, coverage, overlap, ties, labels and warnings.
+
+    `side_fitted` says that the scores shown are adjusted for the side on which an item was shown.
 
     Examples
     --------
@@ -97,7 +101,7 @@ def summarise_data(votes: Preferences | Comparisons, labels: Labels | None = Non
     >>> data.items, round(data.coverage, 2), round(data.overlap, 2), data.ties
     (3, 0.67, 0.33, 0.0)
     """
-    found = _of_lists(votes) if isinstance(votes, Preferences) else _of_comparisons(votes)
+    found = _of_lists(votes) if isinstance(votes, Preferences) else _of_comparisons(votes, side_fitted)
     if labels is None:
         return found
     facts, warnings = _of_labels(votes, labels)
@@ -277,7 +281,7 @@ def identical_experts(votes: Preferences) -> list[tuple[str, str]]:
     return out
 
 
-def _of_comparisons(votes: Comparisons) -> DataSummary:
+def _of_comparisons(votes: Comparisons, side_fitted: bool) -> DataSummary:
     outcomes = votes.outcomes
     total, ties = float(outcomes.sum()), float(votes.n_ties.sum())
     m, named = votes.n_slots, votes.expert is not None
@@ -312,9 +316,12 @@ def _of_comparisons(votes: Comparisons) -> DataSummary:
         if abs(lean) * np.sqrt(left + right) > 3:
             side = "left" if lean > 0 else "right"
             decided = max(left, right) / (left + right)
+            so = "the judges may have a position bias"
+            if side_fitted:
+                so = "the judges have a position bias, and the scores are adjusted for it"
             warnings.append(
                 f"The item shown on the {side} won {decided:.1%} of the decided comparisons, more than chance "
-                "explains: the judges may have a position bias."
+                f"explains: {so}."
             )
     unheard = int((support == 0).sum())
     if unheard:

@@ -137,7 +137,7 @@ def default_methods(votes: Votes) -> list[NamedMethod]:
             )
         if style:
             out.append(NamedMethod("bradley-terry(covariates=[])", create("bradley-terry", covariates=[])))
-        if not absent.uneven:
+        if not absent.counting:
             out += [_make("mpm"), _make("copeland"), _make("markov-chain")]
         return out
     lists = np.bincount(votes.list_instance, minlength=len(votes))
@@ -158,22 +158,26 @@ def default_methods(votes: Votes) -> list[NamedMethod]:
 
 
 class LeftOut(NamedTuple):
-    """Why a report on comparisons leaves out methods by default; empty where it does not."""
+    """Why a report on comparisons leaves out methods by default; empty where it does not.
+
+    `counting` is about MPM, Copeland and Markov chains.
+    """
 
     reliability: str = ""
-    uneven: str = ""
+    counting: str = ""
 
 
 def left_out_methods(votes: Votes) -> LeftOut:
     """Return why methods are left out by default.
 
     MPM, Copeland and Markov chains sum or count over opponents. Where some items meet many and others few, their scores
-    follow the exposure of an item and not its strength alone.
+    follow the exposure of an item and not its strength alone. They ignore covariates, so that they are no equals of a
+    board at equal style.
 
     Examples
     --------
     >>> import concordant as cc
-    >>> left_out_methods(cc.Comparisons("arena", None, ["a", "a", "b"], ["b", "c", "c"], [7, 1, 2])).uneven[:44]
+    >>> left_out_methods(cc.Comparisons("arena", None, ["a", "a", "b"], ["b", "c", "c"], [7, 1, 2])).counting[:44]
     'mpm, copeland and markov-chain are left out:'
     """
     if not isinstance(votes, Comparisons):
@@ -184,6 +188,12 @@ def left_out_methods(votes: Votes) -> LeftOut:
         slow = (
             f"The reliability of experts was not learned: with {votes.n_rows:,} rows of votes it takes long. "
             "--methods bradley-terry,'bradley-terry(reliability=true)' learns it."
+        )
+    if len(votes.covariate_names):
+        return LeftOut(
+            slow,
+            "mpm, copeland and markov-chain are left out: they ignore style, and their scores hold what the "
+            "covariates add.",
         )
     said, sizes = support(votes), votes.slots.sizes.astype(np.int64)
     known = said > 0
