@@ -87,8 +87,8 @@ def aggregate_blocks(
     ...     cc.aggregate_blocks(blocks, folder / "fused.trec", "rrf")
     2
     >>> print((folder / "fused.trec").read_text(), end="")
-    1 Q0 d1 1 0.016393442622950824 concordant
-    2 Q0 d2 1 0.016393442622950824 concordant
+    1 Q0 d1 1 0.01639344262295082 concordant
+    2 Q0 d2 1 0.01639344262295082 concordant
     """
     chosen = create(method)
     if not chosen.tags.per_instance:

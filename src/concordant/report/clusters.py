@@ -115,10 +115,10 @@ def camp_clusters(votes: Preferences | Comparisons, mixture: Mixture) -> list[Ex
     Examples
     --------
     >>> import concordant as cc
-    >>> lists = {f"up-{i}": list("abcdef") for i in range(6)} | {f"down-{i}": list("fedcba") for i in range(4)}
+    >>> lists = {f"up-{i}": list("abcdef") for i in range(9)} | {f"down-{i}": list("fedcba") for i in range(6)}
     >>> mixture = cc.Mixture(of="mallows").fit(cc.from_lists(lists))
     >>> [len(group.members) for group in camp_clusters(cc.from_lists(lists), mixture)]
-    [6, 4]
+    [9, 6]
     """
     own = dict(zip(mixture.experts_, mixture.responsibilities_.argmax(axis=1).tolist(), strict=True))
     camp = np.array([own.get(e, -1) for e in votes.experts])
