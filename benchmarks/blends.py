@@ -125,10 +125,6 @@ def letor() -> dict[str, Any]:
         "rows": rows,
         "best": best,
         "less": {name: _differences(values[best], own) for name, own in values.items() if name != best},
-        "floors": {
-            "blend": _floors(rows[best], "blend"),
-            "boosted-trees": _floors(rows["boosted-trees"], "boosted-trees"),
-        },
         "published": PUBLISHED,
         "learned": learned,
         "seeds": SEEDS,
@@ -239,8 +235,9 @@ def _render_letor(r: dict[str, Any]) -> str:
     ]
     floors = [
         [name, metric, f"{v['floor']:.1f}", f"{v['value']:.2f}", "yes" if v["reached"] else "no"]
-        for name, of_row in r["floors"].items()
-        for metric, v in of_row.items()
+        for name, row in r["rows"].items()
+        if (name in BLENDS and "boosted-trees" in name) or name == "boosted-trees"
+        for metric, v in _floors(row, name.split()[0]).items()
     ]
     weights = [[name, *_mean_weights(each)] for name, each in r["learned"].items()]
     return "\n\n".join(

@@ -9,7 +9,7 @@ import pytest
 from concordant.errors import ConcordantError, DataError
 
 # What retrievers return by mistake.
-WRONG: list[Any] = ["a text", ["one", "two"], {"id": "x"}, [{"id": "x"}], 3, [None], [["x"]], b"bytes", object()]
+WRONG: list[Any] = ["a text", ["one", "two"], {"id": "x"}, [{"id": "x"}], 3, [None], [["x"]], b"bytes", ...]
 
 
 @pytest.mark.parametrize("wrong", WRONG, ids=repr)
