@@ -208,7 +208,7 @@ def careers() -> dict[str, Any]:
                     .best_params_
                     for method, grid in grids
                 ]
-                models = [cc.BradleyTerry(), cc.BradleyTerry(**best[0]), cc.Elo(**best[1])]
+                models = [cc.BradleyTerry(), cc.BradleyTerry(**best[0]), cc.Elo(**best[1]), cc.Elo()]
                 folds = one_period_ahead(votes, half)
                 found = [cc.cross_validate(m, votes, folds=folds, metrics="log-loss") for m in models]
             tested = found[0].tested
@@ -216,7 +216,7 @@ def careers() -> dict[str, Any]:
             losses.append([one.mean["log-loss"] for one in found] + [float(-np.log(truth).mean())])
             chosen.append([best[0]["half_life"] or np.inf, best[0]["prior"], best[1]["k"]])
         table_of, settings = np.array(losses), np.array(chosen)
-        gaps = table_of[:, [0, 2]] - table_of[:, [1]]
+        gaps = table_of[:, [0, 2, 3]] - table_of[:, [1]]
         errors = gaps.std(axis=0, ddof=1) / np.sqrt(len(gaps))
         half_life, prior, k = np.median(settings, axis=0).tolist()
         rows.append(
@@ -272,29 +272,34 @@ def _careers(r: dict[str, Any]) -> str:
         "static Bradley-Terry",
         "half-life and prior chosen",
         "online Elo, k chosen",
+        "online Elo, k = 32",
         "truth",
         "static − half-life",
-        "Elo − half-life",
+        "Elo, k chosen − half-life",
+        "Elo, k = 32 − half-life",
         "median half-life",
         "median prior",
         "median k",
         "shortest half-life chosen",
     ]
-    return f"{note}\n\n{history}\n\n{_where_elo_wins(r['rows'])}\n\n{table(head, rows)}"
+    rivals = ("a static fit", "online Elo whose k is chosen in the same way", "online Elo at its default, k = 32")
+    verdicts = " ".join(_verdict(rival, n, r["rows"]) for n, rival in enumerate(rivals))
+    return f"{note}\n\n{history}\n\nBy two standard errors: {verdicts}\n\n{table(head, rows)}"
 
 
-def _where_elo_wins(rows: list[dict[str, Any]]) -> str:
-    """Return in words where the half-life beats Elo, where Elo wins, and where the data do not tell."""
+def _verdict(rival: str, column: int, rows: list[dict[str, Any]]) -> str:
+    """Return in words where the half-life beats a rival, where the rival wins, and where the data do not tell."""
     told: dict[str, list[str]] = {"beats": [], "loses to": [], "cannot be told from": []}
     for row in rows:
-        gap, error = row["gaps"][1], row["errors"][1]
+        gap, error = row["gaps"][column], row["errors"][column]
         verdict = "cannot be told from" if abs(gap) < 2.0 * error else "beats" if gap > 0 else "loses to"
         told[verdict].append(f"{row['strengths']} with drift {row['drift']:g}")
-    said = "; ".join(f"{verdict} online Elo on {', '.join(where)}" for verdict, where in told.items() if where)
-    text = f"By two standard errors, the chosen half-life {said}."
-    if any("random walk" in where for where in told["loses to"]):
-        text += " Elo is the steady-state filter of a random walk, and is hard to beat on one."
-    return text
+    said = [
+        f"{verdict} {rival} " + ("in every row" if len(where) == len(rows) else f"on {', '.join(where)}")
+        for verdict, where in told.items()
+        if where
+    ]
+    return f"The chosen half-life {'; it '.join(said)}."
 
 
 # Style: covariates of the vote.
