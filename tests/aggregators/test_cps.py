@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -192,7 +191,7 @@ def test_bad_parameters(params: dict[str, Any]) -> None:
 class Supervised(cc.CPS):
     """CPS as it promises to behave when it learns from labels: an expert who contradicts them is not followed."""
 
-    tags = replace(cc.CPS.tags, supervised=True, faithful=False)
+    tags = cc.CPS.tags._replace(supervised=True, faithful=False)
 
 
 # Checks whose data this cannot work on, and those that ask about the class alone.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import subprocess
 import sys
 import warnings
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -326,13 +325,13 @@ def test_scores_are_taken_apart() -> None:
 class LearnedRRF(cc.RRF):
     """RRF as it promises to behave when it learns from labels: an expert who contradicts them is not followed."""
 
-    tags = replace(cc.RRF.tags, supervised=True, faithful=False)
+    tags = cc.RRF.tags._replace(supervised=True, faithful=False)
 
 
 class LearnedSum(cc.WeightedSum):
     """The same of WeightedSum."""
 
-    tags = replace(cc.WeightedSum.tags, supervised=True, faithful=False)
+    tags = cc.WeightedSum.tags._replace(supervised=True, faithful=False)
 
 
 # Checks whose data these cannot work on, and those that ask about the class alone.

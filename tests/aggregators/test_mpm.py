@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -551,7 +550,7 @@ def test_supervised_adherence_on_real_data(data_dir: Path) -> None:
 class Supervised(cc.MPM):
     """MPM as it promises to behave when it learns from labels: an expert who contradicts them is not followed."""
 
-    tags = replace(cc.MPM.tags, supervised=True, faithful=False)
+    tags = cc.MPM.tags._replace(supervised=True, faithful=False)
 
 
 # Checks whose data this cannot work on, and those that ask about the class alone.

@@ -9,7 +9,7 @@ maximum-likelihood estimate (prior=0), found by Newton's method.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from copy import copy
 from operator import attrgetter
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple
@@ -1196,7 +1196,7 @@ class BradleyTerry(ExplainedLikelihood):
     def _predicted(self, preferences: Votes) -> _WindowedScores:
         """Return the scores of new votes; `fit_info_` keeps the record of the fit and gains only warnings."""
         kept = self.fit_info_
-        self.fit_info_ = replace(kept)
+        self.fit_info_ = copy(kept)
         try:
             return self._solve(self._outcomes(preferences, ties=self.ties_ != "none"))
         finally:

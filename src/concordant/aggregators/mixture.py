@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
@@ -57,7 +56,7 @@ class _TagsOfModel:
         of: Any = None if mixture is None else mixture.__dict__.get("of")
         if isinstance(of, str) and of in METHODS:
             of = METHODS[of]
-        return replace(_TAGS, accepts=of.tags.accepts) if hasattr(of, "tags") else _TAGS
+        return _TAGS._replace(accepts=of.tags.accepts) if hasattr(of, "tags") else _TAGS
 
 
 @register_method
@@ -366,7 +365,7 @@ class Mixture(Aggregator):
         kept["warnings"] = self.fit_info_.warnings + [
             w for w in model.fit_info_.warnings if w not in self.fit_info_.warnings
         ]
-        self.fit_info_ = FitInfo(**{n: getattr(model.fit_info_, n) for n in FitInfo.__slots__} | kept)
+        self.fit_info_ = FitInfo(**model.fit_info_.to_dict() | kept)
         return self._boards
 
     # Predict.

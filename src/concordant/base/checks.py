@@ -86,7 +86,7 @@ class Check:
         owner = type(fresh).__name__
         if kinds is not None:
             # Only this object is narrowed; the copies that are fitted keep the tags of their class.
-            vars(fresh)["tags"] = replace(fresh.tags, accepts=frozenset(kinds) & fresh.tags.accepts)
+            vars(fresh)["tags"] = fresh.tags._replace(accepts=frozenset(kinds) & fresh.tags.accepts)
         with warnings.catch_warnings():
             # Methods may warn about such small data; only their answers are checked.
             warnings.simplefilter("ignore", ConcordantWarning)

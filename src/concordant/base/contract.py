@@ -9,9 +9,8 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
@@ -79,8 +78,7 @@ def _leaves_out_below(block: Preferences) -> bool:
 _BLOCK_ROWS = 1 << 18
 
 
-@dataclass(frozen=True, slots=True)
-class Tags:
+class Tags(NamedTuple):
     """What a method can do. The contract checks test each of these promises.
 
     Attributes
@@ -128,7 +126,33 @@ class Tags:
     cost: str = "O(R)"
 
 
-@dataclass(slots=True)
+# The fields of `FitInfo` and their defaults; of a type, an empty one. A dataclass would cost the first request of a
+# process more than a millisecond.
+_FIT_INFO: dict[str, Any] = {
+    "n_iter": 0,
+    "converged": True,
+    "objective": None,
+    "gradient_norm": None,
+    "trace": list,
+    "log_likelihood": None,
+    "log_multinomials": None,
+    "n_parameters": None,
+    "n_observations": None,
+    "n_experts": None,
+    "n_lists": None,
+    "list_weight": None,
+    "data_digest": "",
+    "seconds": 0.0,
+    "warnings": list,
+    "uncertainty": None,
+    "labels": dict,
+    "validation": None,
+    "chosen": dict,
+    "interrupted": "",
+    "missing": None,
+}
+
+
 class FitInfo:
     """How a fit went; always set after `fit`.
 
@@ -182,27 +206,49 @@ class FitInfo:
         all lists are complete, and for methods to which it makes no difference.
     """
 
-    n_iter: int = 0
-    converged: bool = True
-    objective: float | None = None
-    gradient_norm: float | None = None
-    trace: list[float] = field(default_factory=list)
-    log_likelihood: float | None = None
-    log_multinomials: float | None = None
-    n_parameters: int | None = None
-    n_observations: float | None = None
-    n_experts: int | None = None
-    n_lists: int | None = None
-    list_weight: float | None = None
-    data_digest: str = ""
-    seconds: float = 0.0
-    warnings: list[str] = field(default_factory=list)
-    uncertainty: str | None = None
-    labels: dict[str, int] = field(default_factory=dict)
-    validation: float | None = None
-    chosen: dict[str, Any] = field(default_factory=dict)
-    interrupted: str = ""
-    missing: str | None = None
+    __slots__ = tuple(_FIT_INFO)
+
+    n_iter: int
+    converged: bool
+    objective: float | None
+    gradient_norm: float | None
+    trace: list[float]
+    log_likelihood: float | None
+    log_multinomials: float | None
+    n_parameters: int | None
+    n_observations: float | None
+    n_experts: int | None
+    n_lists: int | None
+    list_weight: float | None
+    data_digest: str
+    seconds: float
+    warnings: list[str]
+    uncertainty: str | None
+    labels: dict[str, int]
+    validation: float | None
+    chosen: dict[str, Any]
+    interrupted: str
+    missing: str | None
+
+    def __init__(self, **known: Any) -> None:
+        for name, default in _FIT_INFO.items():
+            setattr(self, name, known.pop(name, default() if isinstance(default, type) else default))
+        if known:
+            raise TypeError(f"FitInfo has no field {next(iter(known))!r}.")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields by name."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+    def __repr__(self) -> str:
+        return f"FitInfo({', '.join(f'{name}={value!r}' for name, value in self.to_dict().items())})"
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, FitInfo):
+            return NotImplemented
+        return self.to_dict() == other.to_dict()
+
+    __hash__ = None  # type: ignore[assignment]
 
 
 class Aggregator:

@@ -16,7 +16,6 @@ import os
 import stat
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import fields
 from types import UnionType
 from typing import IO, TYPE_CHECKING, Any, NoReturn, get_args, get_origin, get_type_hints
 
@@ -199,7 +198,7 @@ def _header(method: Aggregator, where: str, arrays: Arrays, depth: int = 0) -> d
         "state": {n: _plain(v, f"{where}.{n}", arrays, depth) for n, v in learned.items()},
         "fit_info": None
         if info is None
-        else {f.name: _plain(getattr(info, f.name), f"fit_info_.{f.name}", None, depth) for f in fields(info)},
+        else {n: _plain(v, f"fit_info_.{n}", None, depth) for n, v in info.to_dict().items()},
     }
 
 

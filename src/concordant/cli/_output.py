@@ -400,8 +400,12 @@ def _set_environment(name: str, value: str | None) -> None:
 
 def _plain(value: Any) -> Any:
     """Return a value as JSON knows it: NumPy's numbers as numbers, what is not finite as null, methods by name."""
+    from concordant.base.contract import FitInfo
+
     if is_dataclass(value) and not isinstance(value, type):
         value = asdict(value)
+    if isinstance(value, FitInfo):
+        value = value.to_dict()
     if hasattr(value, "get_params"):
         return {"method": value.name, "params": _plain(value.get_params())}
     if isinstance(value, dict):
