@@ -16,7 +16,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -403,7 +402,7 @@ def _content(path: Path) -> str:
     if path.suffix != ".model":
         return _digest(str(path))
     known = dict(vars(cc.load(path)))
-    info = asdict(known.pop("fit_info_"))
+    info = known.pop("fit_info_").to_dict()
     info.pop("seconds")
     digest = hashlib.blake2b()
     for name, value in [*sorted(known.items()), *sorted(info.items())]:
