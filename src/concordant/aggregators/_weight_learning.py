@@ -20,6 +20,7 @@ from concordant.arrays import Codes, Floats, Ints
 from concordant.base.weights import list_weights
 from concordant.data.preferences import Preferences
 from concordant.errors import ConvergenceWarning, DataError, IdentifiabilityWarning, listing
+from concordant.execution import map_instances, without_progress
 from concordant.features.expert_features import slot_keys
 from concordant.inference.experts import check_known
 from concordant.kernels.lists import list_ids, offsets_of
@@ -50,6 +51,8 @@ _CONTRACTION = 0.4
 # Scores that differ by less than this part of the largest differ by rounding, and are a tie.
 _DIGITS = 11
 _LARGEST = float(np.finfo(np.float64).max)
+# At most so many parts are added up side by side, each of at least so many rows.
+_MOST_PARTS, _PART_ROWS = 8, 50_000
 
 
 class TermCandidate(NamedTuple):
@@ -202,6 +205,10 @@ class _RidgePathLearner:
         hessian = rest(point.hessian, held.hessian(weights), penalty)
         return self._cut(problem.minimise(weights, hessian, still=_CLOSE, start=start).weights)
 
+    def follow_path(self) -> None:
+        """Follow the whole path, with all threads: folds wait for it otherwise, each in a thread of its own."""
+        self._point(len(self.ridges) - 1)
+
     def exact(self, number: int) -> _Minimum:
         """Return the weights of a ridge from all training instances to the last digits."""
         point = self._point(number)
@@ -250,24 +257,42 @@ class _RidgeLoss:
         self.instances = instances
         self.unit = unit
         self.penalty = penalty
+        # Parts are added up side by side. Their number depends on the data alone, so that sums do too.
+        n_rows = len(rows.X) * len(instances) // max(len(rows.offsets) - 1, 1)
+        n_parts = min(max(n_rows // _PART_ROWS, 1), _MOST_PARTS, max(len(instances), 1))
+        self._parts = np.array_split(instances, n_parts)
 
     def value(self, u: Floats) -> tuple[float, Floats]:
         """Return the loss and its gradient."""
         from concordant.kernels.listwise import cross_entropy
 
-        gradient = np.zeros((len(u), 1))
-        loss = cross_entropy(*self.rows, (u * self.unit)[:, None], self.target, self.instances, gradient)
+        w = (u * self.unit)[:, None]
+
+        def work(k: int) -> tuple[float, Floats]:
+            gradient = np.zeros((len(u), 1))
+            return cross_entropy(*self.rows, w, self.target, self._parts[k], gradient), gradient[:, 0]
+
+        with without_progress():
+            sums = map_instances(work, len(self._parts))
         pull = self.penalty @ u
         n = len(self.instances)
-        return loss / n + 0.5 * float(u @ pull), gradient[:, 0] * (self.unit / n) + pull
+        loss, gradient = sum(own for own, _ in sums), sum(own for _, own in sums)
+        return loss / n + 0.5 * float(u @ pull), gradient * (self.unit / n) + pull
 
     def hessian(self, u: Floats) -> Floats:
         """Return the second derivatives."""
         from concordant.kernels.listwise import hessian
 
-        out = np.zeros((len(u), len(u)))
-        hessian(*self.rows, (u * self.unit)[:, None], self.target, self.instances, out)
-        return out * (self.unit**2 / len(self.instances)) + self.penalty
+        w = (u * self.unit)[:, None]
+
+        def work(k: int) -> Floats:
+            out = np.zeros((len(u), len(u)))
+            hessian(*self.rows, w, self.target, self._parts[k], out)
+            return out
+
+        with without_progress():
+            total: Floats = sum(map_instances(work, len(self._parts)), np.zeros((len(u), len(u))))
+        return total * (self.unit**2 / len(self.instances)) + self.penalty
 
     def minimise(
         self,
@@ -378,6 +403,7 @@ def learn(
         for candidate in tried:
             parts = {part: source.rows(candidate) for part, source in sources.items()}
             learners.append(_RidgePathLearner(candidate, parts, target, n, ridges, truth.instances, start))
+            learners[-1].follow_path()
         how: dict[str, Any] = {"votes": p, "labels": labels, "truth": truth, "validation": pair}
         found = train(owner, learners, passes=len(ridges), select=owner.select, cv=owner.cv, **how)
         return learners, found
