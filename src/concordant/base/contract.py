@@ -126,33 +126,6 @@ class Tags(NamedTuple):
     cost: str = "O(R)"
 
 
-# The fields of `FitInfo` and their defaults; of a type, an empty one. A dataclass would cost the first request of a
-# process more than a millisecond.
-_FIT_INFO: dict[str, Any] = {
-    "n_iter": 0,
-    "converged": True,
-    "objective": None,
-    "gradient_norm": None,
-    "trace": list,
-    "log_likelihood": None,
-    "log_multinomials": None,
-    "n_parameters": None,
-    "n_observations": None,
-    "n_experts": None,
-    "n_lists": None,
-    "list_weight": None,
-    "data_digest": "",
-    "seconds": 0.0,
-    "warnings": list,
-    "uncertainty": None,
-    "labels": dict,
-    "validation": None,
-    "chosen": dict,
-    "interrupted": "",
-    "missing": None,
-}
-
-
 class FitInfo:
     """How a fit went; always set after `fit`.
 
@@ -206,7 +179,29 @@ class FitInfo:
         all lists are complete, and for methods to which it makes no difference.
     """
 
-    __slots__ = tuple(_FIT_INFO)
+    __slots__ = (  # noqa: RUF023 - the order in which fields are shown
+        "n_iter",
+        "converged",
+        "objective",
+        "gradient_norm",
+        "trace",
+        "log_likelihood",
+        "log_multinomials",
+        "n_parameters",
+        "n_observations",
+        "n_experts",
+        "n_lists",
+        "list_weight",
+        "data_digest",
+        "seconds",
+        "warnings",
+        "uncertainty",
+        "labels",
+        "validation",
+        "chosen",
+        "interrupted",
+        "missing",
+    )
 
     n_iter: int
     converged: bool
@@ -231,10 +226,31 @@ class FitInfo:
     missing: str | None
 
     def __init__(self, **known: Any) -> None:
-        for name, default in _FIT_INFO.items():
-            setattr(self, name, known.pop(name, default() if isinstance(default, type) else default))
-        if known:
-            raise TypeError(f"FitInfo has no field {next(iter(known))!r}.")
+        # Written out: a dataclass would cost the first request of a process a millisecond, a loop over a table every
+        # request some microseconds.
+        self.n_iter = 0
+        self.converged = True
+        self.objective = None
+        self.gradient_norm = None
+        self.trace = []
+        self.log_likelihood = None
+        self.log_multinomials = None
+        self.n_parameters = None
+        self.n_observations = None
+        self.n_experts = None
+        self.n_lists = None
+        self.list_weight = None
+        self.data_digest = ""
+        self.seconds = 0.0
+        self.warnings = []
+        self.uncertainty = None
+        self.labels = {}
+        self.validation = None
+        self.chosen = {}
+        self.interrupted = ""
+        self.missing = None
+        for name, value in known.items():
+            setattr(self, name, value)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields by name."""
