@@ -359,7 +359,7 @@ def _loaded(function: Callable[..., Any]) -> list[str]:
     for package in {*_PACKAGES, function.__module__.partition(".")[0]}:
         folder = _folder(package)
         loaded = [m for name, m in list(sys.modules.items()) if name.partition(".")[0] == package]
-        paths = [Path(m.__file__) for m in loaded if m.__file__ is not None]
+        paths = [Path(file) for module in loaded if (file := getattr(module, "__file__", None)) is not None]
         if folder is not None:
             out += [f"{package}/{path.relative_to(folder).as_posix()}" for path in paths]
     return sorted(out)
