@@ -244,7 +244,7 @@ def penalty() -> dict[str, Any]:
             missing=0.6,
             random_state=seed,
         )
-        asked = votes[p["train"] :]
+        asked, truth = votes[p["train"] :], labels[p["train"] :]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConcordantWarning)
             blend = KeptBlend(members=["listwise-linear", "crf", "boosted-trees"], random_state=seed)
@@ -258,7 +258,7 @@ def penalty() -> dict[str, Any]:
             out.member_weights_ = found / found.sum()
         ways |= dict(zip(blend.member_names_, blend.members_, strict=True))
         for name, method in ways.items():
-            found = cc.evaluate(method.predict(asked), labels, p["metrics"], convention="trec").mean
+            found = cc.evaluate(method.predict(asked), truth, p["metrics"], convention="trec").mean
             for metric, value in found.items():
                 values.setdefault(name, {}).setdefault(metric, []).append(100 * value)
     return {**p, "values": values}
