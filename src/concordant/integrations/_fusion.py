@@ -80,6 +80,8 @@ class Fusion:
             raise ParameterError(
                 'there is nothing to fuse. Give retrievers by name, such as {"bm25": ..., "dense": ...}.'
             )
+        if self.explain and _BASE in self.names:
+            raise ParameterError(f"a retriever cannot be called {_BASE!r}, as the part of a score that none adds is.")
         for what in ("weights", "threshold", "smaller_is_better"):
             given = getattr(self, what)
             named = [given] if isinstance(given, str) else given if isinstance(given, Collection) else []
