@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from concordant.aggregators import _bradley_terry_judges as judges
-from concordant.aggregators._anchors import anchor_slots, relative_to_anchor
 from concordant.aggregators._explanations import WorkingResponses, pair_responses
 from concordant.aggregators._pairwise_outcomes import ComparisonOutcomes
 from concordant.aggregators._predictions import PairLaw
@@ -80,7 +79,7 @@ def pairwise(model: BradleyTerry, votes: Votes) -> Comparisons:
 
 
 def working_responses(model: BradleyTerry, votes: Votes, by: str) -> WorkingResponses:
-    """Return the working responses of one instance at the scores that `predict` gives it."""
+    """Return the working responses of one instance at its estimated scores."""
     ties = model.ties_ != "none"
     if model.reliability:
         outcomes = judges.outcomes_by_expert(votes, model.transform, ties, model.experts_, model.unknown_experts)
@@ -117,8 +116,6 @@ def working_responses(model: BradleyTerry, votes: Votes, by: str) -> WorkingResp
     else:
         names = votes.items.tolist()
         table = pair_responses(rows.left, rows.right, response, m)
-    anchors = anchor_slots(votes.slots, model.anchor)
-    score, _ = relative_to_anchor(votes.slots, score, (), anchors)
     return WorkingResponses(
         names,
         table,
@@ -126,7 +123,6 @@ def working_responses(model: BradleyTerry, votes: Votes, by: str) -> WorkingResp
         not model._shrinks,
         np.arange(m),
         score,
-        None if anchors is None else int(anchors[0]),
     )
 
 

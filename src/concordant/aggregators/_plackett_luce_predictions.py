@@ -122,9 +122,7 @@ def _expanded(rankings: Rankings, size: int) -> Rankings:
     return expanded(rankings, size, rests) if len(rests) else rankings
 
 
-def working_responses(
-    estimate: _FittedModels, votes: Preferences, by: str, score: Floats, anchors: Ints | None
-) -> WorkingResponses:
+def working_responses(estimate: _FittedModels, votes: Preferences, by: str, score: Floats) -> WorkingResponses:
     """Return the working responses of one instance; `score` are those of all slots."""
     data, model, own = estimate.data, estimate.models[0], estimate.optima[0].score
     hessian = model.sandwich_parts(own).hessian if model.size else np.zeros((0, 0))
@@ -141,15 +139,7 @@ def working_responses(
         np.fill_diagonal(curvature, 0.0)
         table = curvature * (own[:, None] - own[None, :]) + _flows(data, model, own)
         names = votes.items.tolist()
-    return WorkingResponses(
-        names,
-        table,
-        hessian,
-        model.shift_free,
-        places,
-        score,
-        None if anchors is None else int(anchors[0]),
-    )
+    return WorkingResponses(names, table, hessian, model.shift_free, places, score)
 
 
 def _response(one: PenalisedLikelihood, score: Floats) -> Floats:

@@ -25,12 +25,13 @@ from concordant.aggregators import _bradley_terry_predictions as predictions
 from concordant.aggregators import _bradley_terry_shared as shared
 from concordant.aggregators import _bradley_terry_style as style
 from concordant.aggregators import _bradley_terry_summary as summaries
-from concordant.aggregators._anchors import ANCHOR, anchor_slots, gauge_of, relative_to_anchor
-from concordant.aggregators._explanations import ExplainedLikelihood, WorkingResponses
+from concordant.aggregators._anchors import ANCHOR, anchor_slots
+from concordant.aggregators._choice_models import ChoiceModel, LikelihoodPart, SharedEstimate
+from concordant.aggregators._explanations import WorkingResponses
 from concordant.aggregators._judge_habits import HabitDesign, HabitTable, fit_habits, habits_of, profiled
 from concordant.aggregators._pairwise_outcomes import ComparisonOutcomes, ListOutcomes, PairwiseOutcomes, has_ties
 from concordant.aggregators._vote_outcomes import VoteOutcomes
-from concordant.arrays import Bools, Floats, Ints
+from concordant.arrays import Floats, Ints
 from concordant.base.contract import Tags, Votes
 from concordant.base.limits import check_limits
 from concordant.base.params import (
@@ -66,7 +67,7 @@ from concordant.execution import Shards
 from concordant.execution.blocks import Blocks, shards_of
 from concordant.inference.experts import warn_counted_ballots
 from concordant.inference.likelihood import free_scores
-from concordant.inference.uncertainty import ScoreCovariance, is_covariance, with_intervals
+from concordant.inference.uncertainty import ScoreCovariance, is_covariance
 from concordant.kernels.pairwise_wins import pair_room
 from concordant.learning.checkpoints import StepCheckpoint
 from concordant.learning.resumable import NO_CHECKPOINT, Checkpointer
@@ -111,7 +112,7 @@ class _WindowedScores(NamedTuple):
 
 
 @register_method
-class BradleyTerry(ExplainedLikelihood):
+class BradleyTerry(ChoiceModel):
     """Bradley-Terry scores from pairwise outcomes, with ties, a prior, side effects, covariates and expert reliability.
 
     P(i beats j) = 1 / (1 + exp(s_j − s_i)), and the scores maximise log-likelihood − ½ λ ‖s‖². With ties, Davidson:
@@ -326,15 +327,10 @@ class BradleyTerry(ExplainedLikelihood):
     covariate_units_: Annotated[Floats, Within(1e-100, 1e100)]
     habit_details_: Annotated[dict[str, list[Any]], IN_DATA_UNITS._replace(missing=True)]
     habit_spread_: Annotated[dict[str, float], Within(0, 1e50)]
-    coefficients_: Annotated[dict[str, float], IN_DATA_UNITS]
     shared_covariance_: Annotated[Floats, IN_DATA_UNITS._replace(missing=True)]
     adherence_: Annotated[Floats, Within(-1e3, 1e3)]
     expert_details_: Annotated[dict[str, list[float]], Within()]
     scale_: Annotated[float, Within(1e-12)]
-    feature_slots_: Annotated[dict[str, list[Any]], Within(least=0)]
-    feature_basis_: Annotated[Floats, IN_DATA_UNITS]
-    feature_scores_: Annotated[Floats, IN_DATA_UNITS]
-    feature_map_: Annotated[Floats, IN_DATA_UNITS]
 
     def __init__(
         self,
@@ -477,11 +473,6 @@ class BradleyTerry(ExplainedLikelihood):
             raise ParameterError(f"{what}, and goes without {', '.join(wrong)}. Leave one of the two out.")
 
     @property
-    def _shrinks(self) -> bool:
-        """Whether the scores have a prior."""
-        return isinstance(self.prior, str) or self.prior > 0
-
-    @property
     def _prior_setting(self) -> str | float:
         """The prior as `PairwiseOutcomes.prior_precision` takes it; gradient ascent has none unless one is given."""
         return 0.0 if self.optimizer == "gd" and isinstance(self.prior, str) else self.prior
@@ -496,12 +487,7 @@ class BradleyTerry(ExplainedLikelihood):
 
     def _interval_method(self, kind: str, has_experts: bool) -> str | None:
         """Return the words of `fit_info_.uncertainty` for how intervals are made."""
-        words = {
-            "information": "observed information",
-            "sandwich": "sandwich, clustered by expert",
-            "bootstrap": f"bootstrap over {'experts' if has_experts else 'outcomes'}, {self.n_bootstrap} draws",
-        }
-        return None if kind == "none" else words[kind] + (", posterior" if self._shrinks else "")
+        return None if kind == "none" else self._interval_words(kind, "experts" if has_experts else "outcomes")
 
     def counts_suffice(self, has_experts: bool) -> bool:
         """Return whether comparisons may be collapsed to counts of pairs first, the answer staying the same.
@@ -570,8 +556,9 @@ class BradleyTerry(ExplainedLikelihood):
         table = self.shared_covariance_
         if table.ndim != 2 or len(set(table.shape)) != 1:
             raise DataError("the covariance of what is shared is no square table.")
-        # The covariance of coefficients is NaN where no instance has two experts.
-        if not (np.isnan(table).all() and "coefficients_" in state) and not is_covariance(table):
+        if "coefficients_" in state:
+            self._check_saved_covariates()
+        elif not is_covariance(table):
             raise DataError("the covariance of what is shared is none.")
         if self._has_habits:
             self._check_saved_habits()
@@ -579,9 +566,6 @@ class BradleyTerry(ExplainedLikelihood):
             raise DataError("the units of the covariates are not one for each.")
         if len(table) and len(table) < len(self._style):
             raise DataError("the covariance of the effects of covariates is incomplete.")
-        if "coefficients_" in state:
-            covariates.check_saved(self.feature_slots_, self.feature_basis_, self.feature_scores_)
-            covariates.check_saved_map(self.coefficients_, self.feature_basis_, self.feature_map_, table)
 
     def _check_saved_habits(self) -> None:
         """Raise where the habits of a loaded model are not one for each expert and term."""
@@ -702,7 +686,7 @@ class BradleyTerry(ExplainedLikelihood):
         windows = outcomes.windows()
         fixed = self._shared_parameters()
         ties = fixed.model != PLAIN
-        likelihood: dict[int, summaries.LikelihoodPart] = {}
+        likelihood: dict[int, LikelihoodPart] = {}
         # Without a prior, lists are checked window by window: the check needs all pair counts.
         check_all = not outcomes.derived or self._shrinks or self.optimizer == "gd"
         if check_all:
@@ -729,33 +713,27 @@ class BradleyTerry(ExplainedLikelihood):
 
         solved = execution.map_instances(work, len(windows)) if len(windows) > 1 else [work(0)]
         self._record(solved)
-        parts = [likelihood[k] for k in range(len(windows))]
-        summaries.record(self.fit_info_, parts, free_scores(outcomes.slots))
+        self._record_likelihood([likelihood[k] for k in range(len(windows))], free_scores(outcomes.slots))
         return _WindowedScores(windows, np.concatenate([s.score for s in solved]), jointly=False)
 
-    def _likelihood_part(
-        self, outcomes: PairwiseOutcomes, solution: Solution, prior: Floats
-    ) -> summaries.LikelihoodPart:
+    def _likelihood_part(self, outcomes: PairwiseOutcomes, solution: Solution, prior: Floats) -> LikelihoodPart:
         maximum = not self._shrinks and self.optimizer == "newton"
-        return summaries.LikelihoodPart.of(outcomes, solution.score, solution.objective, prior, maximum=maximum)
+        return summaries.likelihood_part(outcomes, solution.score, solution.objective, prior, maximum=maximum)
 
     def _record(self, solved: list[Solution]) -> None:
         """Write how the fit went to `fit_info_`, and warn where it did not converge."""
-        info = self.fit_info_
-        info.n_iter = max(s.n_iter for s in solved)
-        info.objective = float(sum(s.objective for s in solved))
-        info.gradient_norm = max(s.gradient_norm for s in solved)
-        info.converged = all(s.converged for s in solved)
-        info.trace = solved[0].trace if len(solved) == 1 else []
-        if self.optimizer == "gd":
-            # Gradient ascent stops early on purpose; the gradient says whether it had converged.
-            info.converged = info.gradient_norm <= self.tol
-        elif not info.converged and not info.interrupted:
-            self._warn(
-                f"Bradley-Terry did not converge in {info.n_iter} steps (gradient norm {info.gradient_norm:.2g}, asked "
-                f"for {self.tol:g}). Raise max_iter or prior.",
-                ConvergenceWarning,
-            )
+        norm = max(s.gradient_norm for s in solved)
+        # Gradient ascent stops early on purpose; the gradient says whether it had converged.
+        ascent = self.optimizer == "gd"
+        self._record_search(
+            "Bradley-Terry",
+            n_iter=max(s.n_iter for s in solved),
+            converged=norm <= self.tol if ascent else all(s.converged for s in solved),
+            norm=norm,
+            objective=float(sum(s.objective for s in solved)),
+            trace=solved[0].trace if len(solved) == 1 else (),
+            warns=not ascent,
+        )
 
     # Fit of shared parameters.
 
@@ -834,7 +812,7 @@ class BradleyTerry(ExplainedLikelihood):
         if outcomes is None:
             return None
         part = self._likelihood_part(outcomes, solved, outcomes.prior_precision(self._prior_setting))
-        summaries.record(self.fit_info_, [part], free_scores(outcomes.slots) + len(learned))
+        self._record_likelihood([part], free_scores(outcomes.slots) + len(learned))
         # Pairs that were not counted for the fit are counted window by window for intervals.
         windows = [outcomes] if "pairs" in vars(outcomes) else outcomes.windows()
         return _WindowedScores(windows, solved.score, jointly=len(preferences.instances) == 1 and len(learned) > 0)
@@ -946,12 +924,8 @@ class BradleyTerry(ExplainedLikelihood):
         self._keep_shared(fitted.solution, diverged and n_outcomes > 0, _items(outcomes))
         self._record([fitted.solution])
         part = self._likelihood_part(outcomes, fitted.solution, prior)
-        summaries.record(self.fit_info_, [part], fitted.basis.shape[1] + len(learned))
-        self.coefficients_ = fitted.coefficients
-        self.feature_map_ = fitted.to_features
-        self.feature_slots_ = covariates.slots_to_save(features.slots)
-        self.feature_basis_ = fitted.basis
-        self.feature_scores_ = fitted.scores
+        self._record_likelihood([part], fitted.basis.shape[1] + len(learned))
+        self._keep_covariates(features, fitted.coefficients, fitted.basis, fitted.scores, fitted.to_features)
         self.shared_covariance_ = covariates.coefficient_covariance(
             outcomes,
             fitted,
@@ -966,6 +940,9 @@ class BradleyTerry(ExplainedLikelihood):
 
     def _model_report(self) -> ModelReport:
         return summaries.report(self)
+
+    def _shared_estimates(self) -> list[SharedEstimate]:
+        return summaries.shared_estimates(self)
 
     def learned_effects(self) -> dict[str, Any]:
         """Return the coefficients with their tests, and the spread of the habits of experts."""
@@ -994,7 +971,7 @@ class BradleyTerry(ExplainedLikelihood):
 
         if "ties_" not in self.__dict__:
             raise NotFittedError.of(type(self).__name__)
-        return estimate_frame(summaries.coefficient_estimates(self), self.level).drop("instance")
+        return estimate_frame(self._coefficient_estimates(), self.level).drop("instance")
 
     @property
     def habits_(self) -> pl.DataFrame:
@@ -1067,11 +1044,7 @@ class BradleyTerry(ExplainedLikelihood):
 
     @property
     def _basis_covariance(self) -> Floats:
-        """The covariance of coefficients of features in the basis of the fit, then of what else is shared."""
         return self.shared_covariance_
-
-    def _parameter_covariance(self) -> tuple[list[str], Floats] | None:
-        return summaries.parameter_covariance(self)
 
     # Fit of the reliability of experts.
 
@@ -1112,15 +1085,14 @@ class BradleyTerry(ExplainedLikelihood):
         self.adherence_ = np.array(fitted.reliability)
         self.scale_ = float(fitted.scale)
         self.expert_details_ = judges.details(fitted)
-        info = self.fit_info_
-        info.n_iter, info.converged, info.trace = fitted.n_iter, fitted.converged, list(fitted.trace)
-        info.objective, info.gradient_norm = fitted.objective, fitted.gradient_norm
-        if not fitted.converged and not info.interrupted:
-            self._warn(
-                f"scores and reliabilities did not converge in {fitted.n_iter} rounds (gradient norm "
-                f"{fitted.gradient_norm:.2g}, asked for {self.tol:g}). Raise max_iter or prior.",
-                ConvergenceWarning,
-            )
+        self._record_search(
+            "scores and reliabilities",
+            n_iter=fitted.n_iter,
+            converged=fitted.converged,
+            norm=fitted.gradient_norm,
+            objective=fitted.objective,
+            trace=fitted.trace,
+        )
         if self.side_effect:
             self.side_ = fitted.side_effect
         if given is not None:
@@ -1173,7 +1145,7 @@ class BradleyTerry(ExplainedLikelihood):
         if "ties_" not in self.__dict__:
             raise NotFittedError.of(type(self).__name__)
         if "feature_scores_" in self.__dict__:
-            return self._consensus_from_covariates(preferences)
+            return self._consensus_from_covariates(preferences.slots, self._covariate_interval_method(preferences))
         anchors = anchor_slots(preferences.slots, self.anchor)
         if self.reliability:
             return self._consensus_given_judges(preferences, known, anchors)
@@ -1227,18 +1199,11 @@ class BradleyTerry(ExplainedLikelihood):
         limited = self.uncertainty == "auto"
         return intervals.score_covariances(outcomes, score, model, kind, draws=draws, limited=limited)
 
-    def _consensus_from_covariates(self, preferences: Votes) -> Consensus:
-        """Return the scores that the features of `fit` give the items."""
-        slots = preferences.slots
-        rows, score = covariates.described_scores(slots, self.feature_slots_, self.feature_scores_)
-        anchors = anchor_slots(slots, self.anchor)
+    def _covariate_interval_method(self, preferences: Votes) -> str | None:
+        """Return in words how intervals of scores from features are made."""
         has_experts = isinstance(preferences, Preferences) or preferences.expert is not None
-        kind = self._feasible_interval_kind(slots, self._interval_kind(has_experts), all_or_none=True)
-        if kind == "none" or np.isnan(self.shared_covariance_).any():
-            return self._gauged(slots, score, anchors)
-        basis, r = self.feature_basis_[rows], self.feature_basis_.shape[1]
-        covariances = covariates.score_covariances(slots, basis, self.shared_covariance_[:r, :r])
-        return self._gauged(slots, score, anchors, covariances, self._interval_method(kind, has_experts))
+        kind = self._feasible_interval_kind(preferences.slots, self._interval_kind(has_experts), all_or_none=True)
+        return self._interval_method(kind, has_experts)
 
     def _consensus_given_judges(
         self, preferences: Votes, known: judges.JudgedScores | None, anchors: Ints | None
@@ -1323,39 +1288,9 @@ class BradleyTerry(ExplainedLikelihood):
         )
         return "none"
 
-    def _gauged(
-        self,
-        slots: Slots,
-        score: Floats,
-        anchors: Ints | None,
-        covariances: Sequence[ScoreCovariance | str] | None = None,
-        method: str | None = None,
-        compared: Bools | None = None,
-    ) -> Consensus:
-        """Return the consensus with scores relative to the anchor or their mean, and intervals from covariances."""
-        gauge = gauge_of(self.anchor)
-        if covariances is not None:
-            intervals.warn_missing(covariances, slots, self._warn)
-        known = [None if isinstance(c, str) else c for c in covariances or ()]
-        score, known = relative_to_anchor(slots, score, known, anchors)
-        if covariances is None or method is None:
-            return Consensus.from_codes(slots, score, gauge=gauge, scale=self._scale)
-        return with_intervals(
-            slots,
-            score,
-            known,
-            level=self.level,
-            rank_ranges=self.rank_ranges,
-            gauge=gauge,
-            method=method,
-            known=compared,
-            scale=self._scale,
-            warn=self._warn,
-        )
-
     @property
     def _scale(self) -> str | None:
-        """The scale of the scores, where they have one: other transforms count no outcomes."""
+        # Other transforms count no outcomes.
         return "log-odds" if self.transform == "binary" else None
 
 

@@ -17,8 +17,10 @@ from numpy.typing import NDArray
 from concordant.aggregators import _bradley_terry_covariates as covariates
 from concordant.aggregators import _plackett_luce_predictions as predictions
 from concordant.aggregators import _plackett_luce_summary as summaries
-from concordant.aggregators._anchors import ANCHOR, anchor_slots, gauge_of, relative_to_anchor
-from concordant.aggregators._explanations import ExplainedLikelihood, WorkingResponses
+from concordant.aggregators._anchors import ANCHOR, anchor_slots
+from concordant.aggregators._bradley_terry_intervals import FEW_EXPERTS, NOT_COMPARED
+from concordant.aggregators._choice_models import ChoiceModel, SharedEstimate
+from concordant.aggregators._explanations import WorkingResponses
 from concordant.aggregators._mle_existence import disconnected_instances, explain_disconnected, others_alike
 from concordant.aggregators._pairwise_votes import each_instance
 from concordant.aggregators._plackett_luce_adherence import AdherenceLearner, PlackettLuceBlock
@@ -69,7 +71,6 @@ from concordant.inference.uncertainty import (
     score_covariance,
     some_items,
     warn_few_instances,
-    with_intervals,
 )
 from concordant.kernels import lists
 from concordant.learning.checkpoints import StepCheckpoint
@@ -106,7 +107,7 @@ def _is_prior(value: Any) -> bool:
 
 
 @register_method
-class PlackettLuce(ExplainedLikelihood):
+class PlackettLuce(ChoiceModel):
     """The score s of each item in the model that picks the next item i with probability exp(s_i) / Σ exp(s_left).
 
     Scores maximise Σ_lists w Σ_k [s_{i_k} − log Σ_{u ≥ k} exp(s_{i_u})] less the prior's ½ λ ‖s‖²; they have mean 0,
@@ -278,12 +279,7 @@ class PlackettLuce(ExplainedLikelihood):
     tie_sizes_: Annotated[Ints, Within(least=2)]
     tie_: Annotated[Floats, Within(least=0)]
     tie_covariance_: Annotated[Floats, Within()]
-    coefficients_: Annotated[dict[str, float], IN_DATA_UNITS]
     coefficient_covariance_: Annotated[Floats, IN_DATA_UNITS._replace(missing=True)]
-    feature_slots_: Annotated[dict[str, list[Any]], Within(least=0)]
-    feature_basis_: Annotated[Floats, IN_DATA_UNITS]
-    feature_scores_: Annotated[Floats, IN_DATA_UNITS]
-    feature_map_: Annotated[Floats, IN_DATA_UNITS]
 
     def _check_state(self) -> None:
         """Raise where only a part of the learned state is there, or one does not fit another."""
@@ -300,13 +296,10 @@ class PlackettLuce(ExplainedLikelihood):
             if not is_covariance(self.tie_covariance_):
                 raise DataError("the covariance of the tie parameters is none.")
         if "coefficients_" in state:
-            covariates.check_saved(self.feature_slots_, self.feature_basis_, self.feature_scores_)
-            table = self.coefficient_covariance_
-            if table.shape != (self.feature_basis_.shape[1] + len(state.get("tie_", ())),) * 2:
+            n_learned = self.feature_basis_.shape[1] + len(state.get("tie_", ()))
+            if self.coefficient_covariance_.shape != (n_learned, n_learned):
                 raise DataError("the covariance of the coefficients is not one row for each.")
-            covariates.check_saved_map(self.coefficients_, self.feature_basis_, self.feature_map_, table)
-            if not np.isnan(table).all() and not is_covariance(table):
-                raise DataError("the covariance of the coefficients is none.")
+            self._check_saved_covariates()
 
     def __init__(
         self,
@@ -378,9 +371,9 @@ class PlackettLuce(ExplainedLikelihood):
             estimate = self._estimate(_RankingData.of(preferences, self), checkpoint)
         if estimate is None:
             return None
-        n_parameters = free_scores(estimate.data.slots) + self._n_shared()
         scores = [f.score for f in estimate.optima]
-        summaries.record(self.fit_info_, estimate.models, scores, estimate.value, n_parameters)
+        part = summaries.likelihood_part(estimate.models, scores, estimate.value)
+        self._record_likelihood([part], free_scores(estimate.data.slots) + self._n_shared())
         how = self._interval_kind(estimate.data.slots)
         if how is not None:
             self._interval_method(how)
@@ -391,15 +384,18 @@ class PlackettLuce(ExplainedLikelihood):
 
     @property
     def _basis_covariance(self) -> Floats:
-        """The covariance of coefficients of features in the basis of the fit, then of what else is shared."""
-        return self.coefficient_covariance_
+        known = vars(self)
+        return np.asarray(known.get("coefficient_covariance_", known.get("tie_covariance_", np.zeros((0, 0)))))
 
-    def _parameter_covariance(self) -> tuple[list[str], Floats] | None:
-        return summaries.parameter_covariance(self)
+    def _shared_estimates(self) -> list[SharedEstimate]:
+        return summaries.shared_estimates(self)
 
     def _consensus(self, preferences: Any, known: _FittedModels | None = None) -> Consensus:
         if "feature_scores_" in self.__dict__:
-            return self._consensus_from_covariates(preferences)
+            how = self._interval_kind(preferences.slots)
+            return self._consensus_from_covariates(
+                preferences.slots, None if how is None else self._interval_method(how)
+            )
         anchors = anchor_slots(preferences.slots, self.anchor)
         estimate = known or self._estimate(_RankingData.of(preferences, self, self._list_adherence(preferences)))
         slots, score = preferences.slots, self._slot_scores(estimate)
@@ -408,34 +404,8 @@ class PlackettLuce(ExplainedLikelihood):
             return self._gauged(slots, score, anchors)
         if self.adherence:
             warn_few_instances(self.training_instances_, self._warn)
-        return self._gauged(slots, score, anchors, self._covariances(estimate, how), how, estimate.is_informed)
-
-    def _gauged(
-        self,
-        slots: Slots,
-        score: Floats,
-        anchors: Ints | None,
-        covariances: Sequence[ScoreCovariance | None] = (),
-        how: str | None = None,
-        known: NDArray[np.bool_] | None = None,
-    ) -> Consensus:
-        """Return the consensus with scores relative to the anchor or their mean, and intervals from covariances."""
-        score, spreads = relative_to_anchor(slots, score, covariances, anchors)
-        gauge = gauge_of(self.anchor)
-        if how is None:
-            return Consensus.from_codes(slots, score, gauge=gauge, scale="log-odds")
-        return with_intervals(
-            slots,
-            score,
-            spreads,
-            level=self.level,
-            rank_ranges=self.rank_ranges,
-            gauge=gauge,
-            method=self._interval_method(how),
-            known=known,
-            scale="log-odds",
-            warn=self._warn,
-        )
+        covariances = self._covariances(estimate, how)
+        return self._gauged(slots, score, anchors, covariances, self._interval_method(how), estimate.is_informed)
 
     def _estimate(self, data: _RankingData, checkpoint: Checkpointer = NO_CHECKPOINT) -> _FittedModels:
         """Maximise the likelihood of every instance; store the fit information and warn of problems."""
@@ -618,15 +588,14 @@ class PlackettLuce(ExplainedLikelihood):
         """Store the tie parameters and how their fit went."""
         self.tie_sizes_ = fitted.ties.sizes[1:]
         self.tie_ = fitted.ties.delta
-        info = self.fit_info_
-        info.n_iter, info.converged, info.gradient_norm = len(fitted.trace) - 1, fitted.converged, fitted.norm
-        info.objective, info.trace = fitted.trace[-1], fitted.trace
-        if not info.converged and not info.interrupted:
-            self._warn(
-                f"the tie parameters did not converge in {info.n_iter} steps: the largest gradient is "
-                f"{info.gradient_norm:.1e}, asked for {self.tol:.1e}. The last estimate is kept. Raise max_iter.",
-                ConvergenceWarning,
-            )
+        self._record_search(
+            "the tie parameters",
+            n_iter=len(fitted.trace) - 1,
+            converged=fitted.converged,
+            norm=fitted.norm,
+            objective=fitted.trace[-1],
+            trace=fitted.trace,
+        )
 
     # Covariates of items.
 
@@ -660,24 +629,21 @@ class PlackettLuce(ExplainedLikelihood):
             tol=self.tol,
             checkpoint=checkpoint,
         )
-        info = self.fit_info_
-        info.n_iter, info.converged, info.gradient_norm = fitted.n_iter, fitted.converged, fitted.norm
-        info.objective = fitted.value
-        if self.prior == 0 and not fitted.is_bounded and not info.interrupted:
+        if not self._shrinks and not fitted.is_bounded and not self.fit_info_.interrupted:
             raise linear.no_finite_estimate(f"items {listing(votes.slots.items.tolist(), 5)}")
-        if not info.converged and not info.interrupted:
-            self._warn(
-                f"the coefficients did not converge in {info.n_iter} steps: the largest gradient is "
-                f"{info.gradient_norm:.1e}, asked for {self.tol:.1e}. The last estimate is kept. Raise max_iter.",
-                ConvergenceWarning,
-            )
-        self.coefficients_ = known.coefficients(features, fitted.coefficients)
-        self.feature_slots_ = covariates.slots_to_save(features.slots)
-        self.feature_basis_ = known.basis
-        self.feature_scores_ = known.basis @ fitted.coefficients
-        self.feature_map_ = known.to_features
-        own_scores = [d @ fitted.coefficients for d in fitted.designs]
-        summaries.record(info, fitted.models, own_scores, fitted.value, len(fitted.information))
+        self._record_search(
+            "the coefficients",
+            n_iter=fitted.n_iter,
+            converged=fitted.converged,
+            norm=fitted.norm,
+            objective=fitted.value,
+        )
+        b = fitted.coefficients
+        self._keep_covariates(
+            features, known.coefficients(features, b), known.basis, known.basis @ b, known.to_features
+        )
+        part = summaries.likelihood_part(fitted.models, [d @ b for d in fitted.designs], fitted.value)
+        self._record_likelihood([part], len(fitted.information))
         how = "information" if self.uncertainty == "information" else "sandwich"
         table = linear.covariance(fitted, clustered=how == "sandwich" and self.uncertainty != "none")
         r = known.basis.shape[1]
@@ -691,18 +657,6 @@ class PlackettLuce(ExplainedLikelihood):
                 self.tie_covariance_ = table[r:, r:]
         if self.uncertainty != "none":
             self._interval_method(how)
-
-    def _consensus_from_covariates(self, votes: Preferences) -> Consensus:
-        """Return the scores that the features of `fit` give the items."""
-        slots = votes.slots
-        rows, score = covariates.described_scores(slots, self.feature_slots_, self.feature_scores_)
-        anchors = anchor_slots(slots, self.anchor)
-        how = self._interval_kind(slots)
-        if how is None or np.isnan(self.coefficient_covariance_).any():
-            return self._gauged(slots, score, anchors)
-        basis, r = self.feature_basis_[rows], self.feature_basis_.shape[1]
-        spreads = covariates.score_covariances(slots, basis, self.coefficient_covariance_[:r, :r])
-        return self._gauged(slots, score, anchors, [c for c in spreads if not isinstance(c, str)], how)
 
     # What the model predicts, and why.
 
@@ -732,9 +686,7 @@ class PlackettLuce(ExplainedLikelihood):
         if self.optimizer == "gd" or self.ties == "partition" or "feature_scores_" in self.__dict__:
             return None
         estimate = self._estimate(_RankingData.of(votes, self, self._list_adherence(votes)))
-        anchors = anchor_slots(votes.slots, self.anchor)
-        score, _ = relative_to_anchor(votes.slots, self._slot_scores(estimate), (), anchors)
-        return predictions.working_responses(estimate, votes, by, score, anchors)
+        return predictions.working_responses(estimate, votes, by, self._slot_scores(estimate))
 
     # Adherence.
 
@@ -802,15 +754,10 @@ class PlackettLuce(ExplainedLikelihood):
         self.experts_ = [experts[code] for code in ranking.tolist()]
         self.adherence_ = learner.theta[ranking]
         self.training_instances_ = sum(s.instances for s in summaries)
-        info = self.fit_info_
-        info.n_iter, info.converged, info.gradient_norm, info.trace = outcome
-        info.objective = info.trace[-1] if info.trace else 0.0
-        if not info.converged and not info.interrupted:
-            self._warn(
-                f"the adherence did not converge in {info.n_iter} steps: the largest gradient is "
-                f"{info.gradient_norm:.1e}, asked for {self.tol:.1e}. The last estimate is kept. Raise max_iter.",
-                ConvergenceWarning,
-            )
+        n_iter, converged, norm, trace = outcome
+        self._record_search(
+            "the adherence", n_iter=n_iter, converged=converged, norm=norm, objective=trace[-1], trace=trace
+        )
 
     # Uncertainty.
 
@@ -835,19 +782,13 @@ class PlackettLuce(ExplainedLikelihood):
 
     def _interval_method(self, how: str) -> str:
         """Return the description of the intervals, and store it in `fit_info_`."""
-        words = {
-            "sandwich": "sandwich, clustered by expert",
-            "bootstrap": f"bootstrap over experts, {self.n_bootstrap} draws",
-            "information": "observed information",
-        }[how]
-        words += "" if self.prior == 0 else ", posterior"
-        words += ", adherence taken as known" if self.adherence else ""
+        words = self._interval_words(how) + (", adherence taken as known" if self.adherence else "")
         if hasattr(self, "fit_info_"):
             self.fit_info_.uncertainty = words
         return words
 
-    def _covariances(self, estimate: _FittedModels, how: str) -> list[ScoreCovariance | None]:
-        """Return the covariance of the scores of each instance, None where fewer than two experts compare items."""
+    def _covariances(self, estimate: _FittedModels, how: str) -> list[ScoreCovariance | str]:
+        """Return the covariance of the scores of each instance, or the reason why there is none."""
         data = estimate.data
         clusters = [float(model.rankings.weight.sum()) for model in estimate.models]
 
@@ -879,14 +820,8 @@ class PlackettLuce(ExplainedLikelihood):
             places, every = data.places(n), data.n_items(n)
             if covariance is not None and len(places) < every:
                 out[n] = covariance.placed(places, every)
-        few = [n for n, c in enumerate(out) if c is None and estimate.models[n].size]
-        if few:
-            self._warn(
-                f"no intervals for {some_items(data.slots, few)}: fewer than two experts compare items there, and "
-                "one alone does not show how far experts differ.",
-                UncertaintyWarning,
-            )
-        return out
+        missing = [FEW_EXPERTS if model.size else NOT_COMPARED for model in estimate.models]
+        return [why if c is None else c for c, why in zip(out, missing, strict=True)]
 
     def _with_tie_covariance(
         self, covariance: ScoreCovariance | None, model: PenalisedLikelihood, optimum: Optimum
