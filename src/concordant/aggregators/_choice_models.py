@@ -7,7 +7,7 @@ anchor with their intervals, the covariance of coefficients, the summary, and th
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -27,6 +27,25 @@ if TYPE_CHECKING:
     from concordant.data.features import Features
 
 __all__ = ["ChoiceModel", "LikelihoodPart", "SharedEstimate"]
+
+
+class SearchEnd(Protocol):
+    """How a search for a maximum ended."""
+
+    @property
+    def objective(self) -> float: ...
+
+    @property
+    def gradient_norm(self) -> float: ...
+
+    @property
+    def n_iter(self) -> int: ...
+
+    @property
+    def converged(self) -> bool: ...
+
+    @property
+    def trace(self) -> Sequence[float]: ...
 
 
 class LikelihoodPart(NamedTuple):
@@ -87,25 +106,16 @@ class ChoiceModel(ExplainedLikelihood):
         """Whether the scores have a prior."""
         return bool(self.prior != 0)
 
-    def _record_search(
-        self,
-        what: str,
-        *,
-        n_iter: int,
-        converged: bool,
-        norm: float,
-        objective: float,
-        trace: Sequence[float] = (),
-        warns: bool = True,
-    ) -> None:
-        """Write how a search ended to `fit_info_` and, if it `warns`, warn where it did not converge."""
+    def _record_search(self, what: str, end: SearchEnd) -> None:
+        """Write how a search ended to `fit_info_`, and warn where it did not converge."""
         info = self.fit_info_
-        info.n_iter, info.converged, info.gradient_norm = n_iter, converged, norm
-        info.objective, info.trace = objective, list(trace)
-        if warns and not converged and not info.interrupted:
+        info.n_iter, info.converged, info.gradient_norm = end.n_iter, end.converged, end.gradient_norm
+        info.objective, info.trace = end.objective, list(end.trace)
+        # Gradient ascent stops early on purpose.
+        if not end.converged and self.optimizer != "gd" and not info.interrupted:
             self._warn(
-                f"{what} did not converge in {n_iter} steps: the largest gradient is {norm:.1e}, asked for "
-                f"{self.tol:.1e}. The last estimate is kept. Raise max_iter or prior.",
+                f"{what} did not converge in {end.n_iter} steps: the largest gradient is {end.gradient_norm:.1e}, "
+                f"asked for {self.tol:.1e}. The last estimate is kept. Raise max_iter or prior.",
                 ConvergenceWarning,
             )
 

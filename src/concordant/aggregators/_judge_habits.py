@@ -13,6 +13,7 @@ which nobody favours.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -20,6 +21,7 @@ import numpy as np
 from concordant.arrays import Floats, Ints
 from concordant.data.index import Slots
 from concordant.errors import DataError, listing
+from concordant.learning.newton import backtrack_each
 
 if TYPE_CHECKING:
     from concordant.aggregators._vote_outcomes import VoteOutcomes
@@ -211,23 +213,24 @@ def _maximise(
     votes: VoteRows, rows: HabitRows, gap: Floats, u: Floats, precision: Floats, shared: Shared
 ) -> tuple[Floats, Floats]:
     """Return the habits given all else, and the information about each expert's habits: Newton's method by expert."""
-    value, gradient, information = _derivatives(votes, rows, gap, u, shared)
-    value = value - 0.5 * u**2 @ precision
+
+    def at(u: Floats) -> tuple[Floats, Floats, Floats, Floats]:
+        value, gradient, information = _derivatives(votes, rows, gap, u, shared)
+        return u, value - 0.5 * u**2 @ precision, gradient, information
+
+    u, value, gradient, information = at(u)
     for _ in range(50):
         step = np.linalg.solve(information + np.diag(precision), (gradient - u * precision)[:, :, None])[:, :, 0]
         size = np.abs(step).max(axis=1, initial=0.0)
         if size.max(initial=0.0) <= 1e-8:
             break
         step *= np.minimum(1.0, _LONGEST_STEP / np.maximum(size, 1e-300))[:, None]
-        for _ in range(30):
-            moved = u + step
-            after, g, w = _derivatives(votes, rows, gap, moved, shared)
-            after = after - 0.5 * moved**2 @ precision
-            worse = after < value - 1e-11 * np.abs(value)
-            if not worse.any():
-                break
-            step[worse] *= 0.5
-        u, value, gradient, information = moved, after, g, w
+
+        def trial(length: Floats) -> tuple[Floats, Floats, Floats, Floats]:
+            return at(u + length[:, None] * step)  # noqa: B023 - called before the next step
+
+        least = value - 1e-11 * np.abs(value)
+        u, value, gradient, information = backtrack_each(trial, itemgetter(1), least, halvings=29)
     return u, information
 
 

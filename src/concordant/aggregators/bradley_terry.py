@@ -721,19 +721,16 @@ class BradleyTerry(ChoiceModel):
         return summaries.likelihood_part(outcomes, solution.score, solution.objective, prior, maximum=maximum)
 
     def _record(self, solved: list[Solution]) -> None:
-        """Write how the fit went to `fit_info_`, and warn where it did not converge."""
+        """Write how the fit of all windows went to `fit_info_`, and warn where it did not converge."""
         norm = max(s.gradient_norm for s in solved)
-        # Gradient ascent stops early on purpose; the gradient says whether it had converged.
-        ascent = self.optimizer == "gd"
-        self._record_search(
-            "Bradley-Terry",
+        end = solved[0]._replace(
             n_iter=max(s.n_iter for s in solved),
-            converged=norm <= self.tol if ascent else all(s.converged for s in solved),
-            norm=norm,
             objective=float(sum(s.objective for s in solved)),
-            trace=solved[0].trace if len(solved) == 1 else (),
-            warns=not ascent,
+            gradient_norm=norm,
+            converged=norm <= self.tol if self.optimizer == "gd" else all(s.converged for s in solved),
+            trace=solved[0].trace if len(solved) == 1 else [],
         )
+        self._record_search("Bradley-Terry", end)
 
     # Fit of shared parameters.
 
@@ -1085,14 +1082,7 @@ class BradleyTerry(ChoiceModel):
         self.adherence_ = np.array(fitted.reliability)
         self.scale_ = float(fitted.scale)
         self.expert_details_ = judges.details(fitted)
-        self._record_search(
-            "scores and reliabilities",
-            n_iter=fitted.n_iter,
-            converged=fitted.converged,
-            norm=fitted.gradient_norm,
-            objective=fitted.objective,
-            trace=fitted.trace,
-        )
+        self._record_search("scores and reliabilities", fitted)
         if self.side_effect:
             self.side_ = fitted.side_effect
         if given is not None:

@@ -501,7 +501,7 @@ class PlackettLuce(ChoiceModel):
         self,
         model: PenalisedLikelihood,
         start: Floats,
-        callback: Callable[[float], None] | None = None,
+        report: Callable[[int, float], None] | None = None,
         checkpoint: Checkpointer = NO_CHECKPOINT,
     ) -> Optimum:
         from concordant.aggregators import _plackett_luce_fit
@@ -511,7 +511,7 @@ class PlackettLuce(ChoiceModel):
             return _plackett_luce_fit.gradient_ascent(model, start, steps, checkpoint)
         if self.optimizer == "mm":
             return _plackett_luce_fit.minorise(model, start, steps, self.tol, checkpoint)
-        return _plackett_luce_fit.newton(model, start, steps, self.tol, callback, checkpoint)
+        return _plackett_luce_fit.newton(model, start, steps, self.tol, report, checkpoint)
 
     def _slot_scores(self, estimate: _FittedModels) -> Floats:
         """Return a score for every slot: mean 0 over the items compared, the prior's mode for the others."""
@@ -588,14 +588,7 @@ class PlackettLuce(ChoiceModel):
         """Store the tie parameters and how their fit went."""
         self.tie_sizes_ = fitted.ties.sizes[1:]
         self.tie_ = fitted.ties.delta
-        self._record_search(
-            "the tie parameters",
-            n_iter=len(fitted.trace) - 1,
-            converged=fitted.converged,
-            norm=fitted.norm,
-            objective=fitted.trace[-1],
-            trace=fitted.trace,
-        )
+        self._record_search("the tie parameters", fitted.end)
 
     # Covariates of items.
 
@@ -631,18 +624,12 @@ class PlackettLuce(ChoiceModel):
         )
         if not self._shrinks and not fitted.is_bounded and not self.fit_info_.interrupted:
             raise linear.no_finite_estimate(f"items {listing(votes.slots.items.tolist(), 5)}")
-        self._record_search(
-            "the coefficients",
-            n_iter=fitted.n_iter,
-            converged=fitted.converged,
-            norm=fitted.norm,
-            objective=fitted.value,
-        )
+        self._record_search("the coefficients", fitted.end)
         b = fitted.coefficients
         self._keep_covariates(
             features, known.coefficients(features, b), known.basis, known.basis @ b, known.to_features
         )
-        part = summaries.likelihood_part(fitted.models, [d @ b for d in fitted.designs], fitted.value)
+        part = summaries.likelihood_part(fitted.models, [d @ b for d in fitted.designs], fitted.end.objective)
         self._record_likelihood([part], len(fitted.information))
         how = "information" if self.uncertainty == "information" else "sandwich"
         table = linear.covariance(fitted, clustered=how == "sandwich" and self.uncertainty != "none")
@@ -749,15 +736,12 @@ class PlackettLuce(ChoiceModel):
         self, learner: AdherenceLearner, summaries: Sequence[_ChoiceSummary], experts: Texts, checkpoint: Checkpointer
     ) -> None:
         """Learn the adherence, and store that of the experts with a list."""
-        outcome = learner.learn(checkpoint)
+        end = learner.learn(checkpoint)
         ranking = np.flatnonzero(np.any([s.has_list for s in summaries], axis=0))
         self.experts_ = [experts[code] for code in ranking.tolist()]
         self.adherence_ = learner.theta[ranking]
         self.training_instances_ = sum(s.instances for s in summaries)
-        n_iter, converged, norm, trace = outcome
-        self._record_search(
-            "the adherence", n_iter=n_iter, converged=converged, norm=norm, objective=trace[-1], trace=trace
-        )
+        self._record_search("the adherence", end)
 
     # Uncertainty.
 
@@ -878,15 +862,15 @@ def _mean(score: Floats) -> float:
     return float(score.mean()) if len(score) else 0.0
 
 
-def _progress_by_digits(tol: float) -> Callable[[float], None]:
+def _progress_by_digits(tol: float) -> Callable[[int, float], None]:
     """Return a callback that reports progress as the share of the digits asked for that the gradient norm has."""
     asked = max(-np.log10(tol), 1.0)
 
-    def callback(norm: float) -> None:
+    def report(_: int, norm: float) -> None:
         gained = min(max(-np.log10(max(norm, tol)), 0.0), asked)
         report_progress(round(100 * gained / asked), 100)
 
-    return callback
+    return report
 
 
 @dataclass(frozen=True)
