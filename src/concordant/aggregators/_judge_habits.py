@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from operator import itemgetter
+from statistics import NormalDist
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -24,6 +25,8 @@ from concordant.errors import DataError, listing
 from concordant.learning.newton import backtrack_each
 
 if TYPE_CHECKING:
+    import polars as pl
+
     from concordant.aggregators._vote_outcomes import VoteOutcomes
     from concordant.data.comparisons import Comparisons
     from concordant.kernels.bradley_terry import Shared
@@ -35,6 +38,8 @@ __all__ = [
     "HabitRows",
     "HabitTable",
     "fit_habits",
+    "habit_frame",
+    "habit_rows",
     "habits_of",
     "information_lost_to_habits",
     "profiled",
@@ -285,6 +290,45 @@ def habits_of(design: HabitDesign, saved: Mapping[str, Any], unit: Floats, exper
     known = np.array([code.get(name, -1) for name in experts], dtype=np.int64)
     out = np.zeros((max(len(experts), 1), len(design.terms)))
     out[: len(experts)][known >= 0] = table[known[known >= 0]]
+    return out
+
+
+def habit_frame(d: Mapping[str, Any], level: float) -> pl.DataFrame:
+    """Return the saved habits with tests and intervals, one row for each expert and term."""
+    import polars as pl
+
+    from concordant.inference.summary import Estimates, estimate_frame
+
+    n = len(d["term"])
+    blocks = [
+        Estimates(kind, [term] * len(d["expert"]), np.array(d["estimate"][k::n]), np.array(d["stderr"][k::n]))
+        for k, (kind, term) in enumerate(zip(d["kind"], d["term"], strict=True))
+    ]
+    frame = estimate_frame(blocks, level).drop("instance")
+    own = {name: [v for k in range(n) for v in d[name][k::n]] for name in ("alone", "alone_stderr")}
+    frame = frame.with_columns(**{name: pl.Series(v, dtype=pl.Float64).fill_nan(None) for name, v in own.items()})
+    return frame.insert_column(0, pl.Series("expert", d["expert"] * n, dtype=pl.String))
+
+
+def habit_rows(d: Mapping[str, Any], level: float) -> dict[str, list[Any]]:
+    """Return the saved habits column by column, one row for each expert."""
+    n, experts = len(d["term"]), d["expert"]
+    estimate, stderr = (np.array(d[name]).reshape(len(experts), n) for name in ("estimate", "stderr"))
+    half = NormalDist().inv_cdf(0.5 + level / 2)
+    z = estimate / np.where(stderr > 0, stderr, np.inf)
+    families = [k for k, kind in enumerate(d["kind"]) if kind == "family"]
+    out: dict[str, list[Any]] = {"expert": list(experts)}
+
+    def add(name: str, value: Floats, error: Floats, test: Floats) -> None:
+        columns = {name: value, f"{name}_lower": value - half * error, f"{name}_upper": value + half * error}
+        out.update({key: column.tolist() for key, column in columns.items()} | {f"{name}_z": test.tolist()})
+
+    if families:
+        best, row = z[:, families].argmax(axis=1), np.arange(len(experts))
+        out["favours"] = [d["term"][families[k]] for k in best.tolist()]
+        add("favour", *(part[:, families][row, best] for part in (estimate, stderr, z)))
+    for k in range(len(families), n):
+        add(f"{d['term'][k]}_habit", estimate[:, k], stderr[:, k], z[:, k])
     return out
 
 

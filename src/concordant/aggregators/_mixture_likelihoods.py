@@ -100,7 +100,7 @@ class PlackettLuceLists:
     evidence = 1.0
 
     def __init__(self, method: PlackettLuce, votes: Preferences) -> None:
-        from concordant.aggregators.plackett_luce import _RankingData
+        from concordant.aggregators._plackett_luce_rankings import RankingData
 
         check_settings(
             "PlackettLuce",
@@ -111,7 +111,7 @@ class PlackettLuceLists:
                 "optimizer='gd'": method.optimizer == "gd",
             },
         )
-        data = _RankingData.of(votes, method)
+        data = RankingData.of(votes, method)
         self.expert = votes.list_expert[data.source].astype(np.int64)
         self.weight = data.rankings.weight.copy()
         self.starts = data.list_starts

@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from operator import attrgetter
-from statistics import NormalDist
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from concordant import execution
+from concordant.aggregators import _bradley_terry_checks as checks
 from concordant.aggregators import _bradley_terry_covariates as covariates
 from concordant.aggregators import _bradley_terry_identifiability as identifiability
 from concordant.aggregators import _bradley_terry_intervals as intervals
@@ -28,7 +28,15 @@ from concordant.aggregators import _bradley_terry_summary as summaries
 from concordant.aggregators._anchors import ANCHOR, anchor_slots
 from concordant.aggregators._choice_models import ChoiceModel, LikelihoodPart, SharedEstimate
 from concordant.aggregators._explanations import WorkingResponses
-from concordant.aggregators._judge_habits import HabitDesign, HabitTable, fit_habits, habits_of, profiled
+from concordant.aggregators._judge_habits import (
+    HabitDesign,
+    HabitTable,
+    fit_habits,
+    habit_frame,
+    habit_rows,
+    habits_of,
+    profiled,
+)
 from concordant.aggregators._pairwise_outcomes import ComparisonOutcomes, ListOutcomes, PairwiseOutcomes, has_ties
 from concordant.aggregators._vote_outcomes import VoteOutcomes
 from concordant.arrays import Floats, Ints
@@ -58,7 +66,6 @@ from concordant.errors import (
     DataWarning,
     KindError,
     NotFittedError,
-    ParameterError,
     Setting,
     UncertaintyWarning,
     listing,
@@ -67,7 +74,7 @@ from concordant.execution import Shards
 from concordant.execution.blocks import Blocks, shards_of
 from concordant.inference.experts import warn_counted_ballots
 from concordant.inference.likelihood import free_scores
-from concordant.inference.uncertainty import ScoreCovariance, is_covariance
+from concordant.inference.uncertainty import ScoreCovariance
 from concordant.kernels.pairwise_wins import pair_room
 from concordant.learning.checkpoints import StepCheckpoint
 from concordant.learning.resumable import NO_CHECKPOINT, Checkpointer
@@ -379,98 +386,13 @@ class BradleyTerry(ChoiceModel):
 
     # Parameters.
 
-    def _check_request(self, preferences: Votes, features: Features | None) -> None:
-        """Raise for parameters that do not go together, or not with these votes."""
-        if self.optimizer == "gd":
-            asked = {
-                f"ties={self.ties!r}": self.ties in ("davidson", "rao-kupper"),
-                "reliability=True": self.reliability,
-                "side_effect=True": self.side_effect,
-                f"covariates={self.covariates!r}": bool(self.covariates),
-                "families": bool(self.families),
-                "features": features is not None,
-                f"uncertainty={self.uncertainty!r}": self.uncertainty not in ("auto", "none"),
-            }
-            wrong = [name for name, given in asked.items() if given]
-            if wrong:
-                raise ParameterError(
-                    f"BradleyTerry(optimizer='gd') takes the plain steps of the papers and has no {', '.join(wrong)}. "
-                    "Use optimizer='newton'."
-                )
-        if self.reliability and self.ties == "rao-kupper":
-            raise ParameterError(
-                "BradleyTerry(reliability=True) learns a tendency to tie for every expert in Davidson's form. It does "
-                "not go with ties='rao-kupper'. Use ties='davidson' or 'auto'."
-            )
-        if self.reliability and features is not None:
-            raise ParameterError(
-                "BradleyTerry(reliability=True) does not go with features: it learns a free score for every item, and "
-                "beside free scores the weights of features are not identified, because scores explain all that "
-                "features do. Leave one of the two out."
-            )
-        if self.uncertainty == "bootstrap" and self.reliability:
-            raise ParameterError(
-                "BradleyTerry does not offer uncertainty='bootstrap' with reliability=True: a draw counts experts "
-                "several times or not at all, and their reliability would be shrunk by another crowd than the one "
-                "that voted. Use uncertainty='sandwich', whose errors are clustered by expert as well."
-            )
-        if self.uncertainty == "bootstrap" and features is not None:
-            raise ParameterError(
-                "BradleyTerry does not offer uncertainty='bootstrap' with features. Use uncertainty='sandwich', whose "
-                "errors are clustered by expert as well, or 'information' for votes without experts."
-            )
-        experts = isinstance(preferences, Preferences) or preferences.expert is not None
-        if self._has_habits:
-            self._check_habits(preferences, features)
-        if self.reliability and not experts:
-            raise DataError(
-                "reliability=True learns how far each expert can be trusted, but these comparisons name no experts. "
-                "Name the column that holds them, or leave reliability=False."
-            )
-        if self.uncertainty == "sandwich" and not experts:
-            raise DataError(
-                "uncertainty='sandwich' is clustered by expert, but these comparisons name no experts. "
-                "Name the column that holds them, or use 'information' or 'bootstrap'."
-            )
-        if self.side_effect and not (isinstance(preferences, Comparisons) and preferences.sided):
-            lists = isinstance(preferences, Preferences)
-            found = "lists" if lists else "comparisons with sided=False"
-            raise (KindError if lists else DataError)(
-                "BradleyTerry(side_effect=True) learns what being shown on the left is worth, but these are "
-                f"{found}: which item was shown where is not known. Give Comparisons with sided=True, or leave "
-                "side_effect=False."
-            )
-        if not isinstance(preferences, Preferences):
-            return
-        preferences.check_transform(self.transform, "BradleyTerry")
-        if self.ties in ("davidson", "rao-kupper") and self.transform != "binary":
-            raise ParameterError(
-                f"BradleyTerry(ties={self.ties!r}) counts tied pairs of a list, and transform={self.transform!r} "
-                "counts differences, of which a tie has none. Use transform='binary', or ties='auto'."
-            )
+    def _check_state(self) -> None:
+        checks.check_saved(self)
 
     @property
     def _has_habits(self) -> bool:
         """Whether habits of experts are asked for."""
         return bool(self.families) or bool(self.varying)
-
-    def _check_habits(self, votes: Votes, features: Features | None) -> None:
-        """Raise where habits of experts do not go with the votes or with other parameters."""
-        what = "BradleyTerry(families=..., varying=...) learns habits of experts"
-        if not isinstance(votes, Comparisons) or votes.expert is None:
-            kind = "comparisons that name no experts" if isinstance(votes, Comparisons) else "lists"
-            raise (DataError if isinstance(votes, Comparisons) else KindError)(
-                f"{what} from comparisons that name them, and these are {kind}. Name the column that holds them, or "
-                "leave both out."
-            )
-        asked = {
-            "reliability=True": self.reliability,
-            "uncertainty='bootstrap'": self.uncertainty == "bootstrap",
-            "features": features is not None,
-        }
-        wrong = [name for name, given in asked.items() if given]
-        if wrong:
-            raise ParameterError(f"{what}, and goes without {', '.join(wrong)}. Leave one of the two out.")
 
     @property
     def _prior_setting(self) -> str | float:
@@ -530,58 +452,6 @@ class BradleyTerry(ChoiceModel):
         """The units of the covariates in the fit, whose coefficients are in these units."""
         return np.asarray(self.__dict__.get("covariate_units_", np.zeros(0)), dtype=np.float64)
 
-    def _check_state(self) -> None:
-        """Raise where a loaded model lacks a part, or has one out of bounds."""
-        state = self.__dict__
-        if "ties_" not in state:
-            return
-        needed = {"tie_", "side_", "shared_covariance_"} | ({"adherence_", "scale_"} if self.reliability else set())
-        if self.covariates:
-            needed |= {"covariate_effects_", "covariate_units_"}
-        needed |= {
-            n
-            for n in ("feature_slots_", "feature_basis_", "feature_scores_", "feature_map_")
-            if "coefficients_" in state
-        }
-        missing = sorted(needed - state.keys())
-        if self.reliability:
-            details = getattr(self, "expert_details_", {})
-            missing += [n for n in judges.DETAILS if n not in details]
-        if missing:
-            raise DataError(f"parts of what BradleyTerry learns are missing: {listing(missing)}.")
-        if self.reliability and min(self.expert_details_["slope_stderr"], default=0.0) < 0:
-            raise DataError("a standard error is below 0.")
-        if self.ties_ not in ("none", "davidson", "rao-kupper"):
-            raise DataError(f"BradleyTerry has no ties {self.ties_!r}.")
-        table = self.shared_covariance_
-        if table.ndim != 2 or len(set(table.shape)) != 1:
-            raise DataError("the covariance of what is shared is no square table.")
-        if "coefficients_" in state:
-            self._check_saved_covariates()
-        elif not is_covariance(table):
-            raise DataError("the covariance of what is shared is none.")
-        if self._has_habits:
-            self._check_saved_habits()
-        if self._style_units.shape != (len(self._style),):
-            raise DataError("the units of the covariates are not one for each.")
-        if len(table) and len(table) < len(self._style):
-            raise DataError("the covariance of the effects of covariates is incomplete.")
-
-    def _check_saved_habits(self) -> None:
-        """Raise where the habits of a loaded model are not one for each expert and term."""
-        saved = self.__dict__.get("habit_details_", {})
-        design, names = self._habit_design, {"expert", "kind", "term", "effect", *HabitTable._fields}
-        if set(saved) != names or saved["term"] != design.terms or saved["kind"] != design.kinds:
-            raise DataError("the habits of experts are not those that were asked for.")
-        cells = len(saved["expert"]) * len(saved["term"])
-        numbers = [v for name in ("effect", *HabitTable._fields) for v in saved[name]]
-        if any(len(saved[name]) != cells for name in ("effect", *HabitTable._fields)) or not all(
-            isinstance(v, float) for v in numbers
-        ):
-            raise DataError("the habits are not one for each expert and term.")
-        if min(saved["stderr"], default=0.0) < 0 or not all(isinstance(e, str) for e in saved["expert"]):
-            raise DataError("the habits of experts have errors below 0, or experts without names.")
-
     # Fit.
 
     def _learns(self) -> bool:
@@ -595,7 +465,7 @@ class BradleyTerry(ChoiceModel):
         self.shared_covariance_ = np.zeros((0, 0))
         has_experts = not isinstance(preferences, Comparisons) or preferences.expert is not None
         if not isinstance(preferences, Blocks):
-            self._check_request(preferences, features)
+            checks.check_request(self, preferences, features)
             anchor_slots(preferences.slots, self.anchor)
             self._choose_covariates(preferences)
         self.fit_info_.uncertainty = self._interval_method(self._interval_kind(has_experts), has_experts)
@@ -992,24 +862,11 @@ class BradleyTerry(ChoiceModel):
         >>> sorted(found) == sorted(sample.favours.items())
         True
         """
-        from concordant.inference.summary import Estimates, estimate_frame
-
         if "habit_details_" not in self.__dict__:
             raise NotFittedError(
                 "this BradleyTerry has learned no habits of experts. Fit it with families= or varying=."
             )
-        d = self.habit_details_
-        n = len(d["term"])
-        blocks = [
-            Estimates(kind, [term] * len(d["expert"]), np.array(d["estimate"][k::n]), np.array(d["stderr"][k::n]))
-            for k, (kind, term) in enumerate(zip(d["kind"], d["term"], strict=True))
-        ]
-        frame = estimate_frame(blocks, self.level).drop("instance")
-        import polars as pl
-
-        own = {name: [v for k in range(n) for v in d[name][k::n]] for name in ("alone", "alone_stderr")}
-        frame = frame.with_columns(**{name: pl.Series(v, dtype=pl.Float64).fill_nan(None) for name, v in own.items()})
-        return frame.insert_column(0, pl.Series("expert", d["expert"] * n, dtype=pl.String))
+        return habit_frame(self.habit_details_, self.level)
 
     def expert_habits(self) -> dict[str, list[Any]]:
         """Return the habits of every expert in one row each, column by column; empty where none were looked for.
@@ -1019,25 +876,7 @@ class BradleyTerry(ChoiceModel):
         """
         if "habit_details_" not in self.__dict__:
             return {}
-        d = self.habit_details_
-        n, experts = len(d["term"]), d["expert"]
-        estimate, stderr = (np.array(d[name]).reshape(len(experts), n) for name in ("estimate", "stderr"))
-        half = NormalDist().inv_cdf(0.5 + self.level / 2)
-        z = estimate / np.where(stderr > 0, stderr, np.inf)
-        families = [k for k, kind in enumerate(d["kind"]) if kind == "family"]
-        out: dict[str, list[Any]] = {"expert": list(experts)}
-
-        def add(name: str, value: Floats, error: Floats, test: Floats) -> None:
-            columns = {name: value, f"{name}_lower": value - half * error, f"{name}_upper": value + half * error}
-            out.update({key: column.tolist() for key, column in columns.items()} | {f"{name}_z": test.tolist()})
-
-        if families:
-            best, row = z[:, families].argmax(axis=1), np.arange(len(experts))
-            out["favours"] = [d["term"][families[k]] for k in best.tolist()]
-            add("favour", *(part[:, families][row, best] for part in (estimate, stderr, z)))
-        for k in range(len(families), n):
-            add(f"{d['term'][k]}_habit", estimate[:, k], stderr[:, k], z[:, k])
-        return out
+        return habit_rows(self.habit_details_, self.level)
 
     @property
     def _basis_covariance(self) -> Floats:
@@ -1131,7 +970,7 @@ class BradleyTerry(ChoiceModel):
     # Predict.
 
     def _consensus(self, preferences: Votes, known: Any = None) -> Consensus:
-        self._check_request(preferences, None)
+        checks.check_request(self, preferences, None)
         if "ties_" not in self.__dict__:
             raise NotFittedError.of(type(self).__name__)
         if "feature_scores_" in self.__dict__:
@@ -1255,7 +1094,7 @@ class BradleyTerry(ChoiceModel):
         return BradleyTerryLists(self, votes)
 
     def _working_responses(self, votes: Votes, by: str) -> WorkingResponses | None:
-        self._check_request(votes, None)
+        checks.check_request(self, votes, None)
         if "ties_" not in self.__dict__:
             raise NotFittedError.of(type(self).__name__)
         if self.optimizer == "gd" or "feature_scores_" in self.__dict__:
@@ -1295,12 +1134,12 @@ def _items(outcomes: PairwiseOutcomes) -> str:
 def _has_ties(votes: Votes, method: BradleyTerry, unchecked: bool) -> bool:
     """Return whether votes hold ties that are counted."""
     if unchecked:
-        method._check_request(method._checked(votes), None)
+        checks.check_request(method, method._checked(votes), None)
     return has_ties(votes, method.transform)
 
 
 def _block_of(votes: Votes, method: BradleyTerry, unchecked: bool, alone: bool) -> shared.Block:
     """Return votes as instances to estimate shared parameters from."""
     if unchecked:
-        method._check_request(method._checked(votes), None)
+        checks.check_request(method, method._checked(votes), None)
     return shared.Block.of(method._outcomes(votes, ties=method._counts_ties), method._prior_setting, alone)

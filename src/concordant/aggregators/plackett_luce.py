@@ -21,9 +21,11 @@ from concordant.aggregators._anchors import ANCHOR, anchor_slots
 from concordant.aggregators._bradley_terry_intervals import FEW_EXPERTS, NOT_COMPARED
 from concordant.aggregators._choice_models import ChoiceModel, SharedEstimate
 from concordant.aggregators._explanations import WorkingResponses
-from concordant.aggregators._mle_existence import disconnected_instances, explain_disconnected, others_alike
+from concordant.aggregators._mle_existence import others_alike
 from concordant.aggregators._pairwise_votes import each_instance
 from concordant.aggregators._plackett_luce_adherence import AdherenceLearner, PlackettLuceBlock
+from concordant.aggregators._plackett_luce_identifiability import Identifiability, check_existence, unbounded_ties
+from concordant.aggregators._plackett_luce_rankings import RankingData
 from concordant.aggregators._predictions import ExpertFit
 from concordant.aggregators.fusion import LISTS
 from concordant.arrays import Floats, Ints
@@ -44,12 +46,11 @@ from concordant.data.comparisons import Comparisons
 from concordant.data.consensus import Consensus
 from concordant.data.index import Slots, Texts
 from concordant.data.preferences import Preferences
-from concordant.data.streams import bayesian_bootstrap_weights, id_hash, instance_stream
+from concordant.data.streams import bayesian_bootstrap_weights, instance_stream
 from concordant.errors import (
     ConvergenceWarning,
     DataError,
     IdentifiabilityWarning,
-    NoFiniteEstimateError,
     NotFittedError,
     ParameterError,
     Setting,
@@ -69,7 +70,6 @@ from concordant.inference.uncertainty import (
     regauge,
     sample_covariance,
     score_covariance,
-    some_items,
     warn_few_instances,
 )
 from concordant.kernels import lists
@@ -82,7 +82,6 @@ if TYPE_CHECKING:
     from concordant.aggregators._plackett_luce_ties import ChoiceCounts, TieBlock, TieFit, TieParameters
     from concordant.data.features import Features
     from concordant.inference.summary import ModelReport
-    from concordant.kernels.plackett_luce import Rankings
 
 __all__ = ["PlackettLuce"]
 
@@ -92,8 +91,6 @@ _FADE = 10.0
 _STEPS = {"newton": 100, "mm": 10_000, "gd": 100}
 # Beyond this many items, intervals (tables of all pairs) are computed on request only.
 _MOST_ITEMS = 5000
-# Rests are expanded from the start unless that makes more than this many times the rows.
-_EXPANSION = 4
 
 
 def _is_prior(value: Any) -> bool:
@@ -368,7 +365,7 @@ class PlackettLuce(ChoiceModel):
             warn_counted_ballots(preferences, "adherence", f"Pass {plain}.", self._warn, plain)
             estimate = self._learn_adherence(preferences, checkpoint)
         elif not isinstance(preferences, Blocks):
-            estimate = self._estimate(_RankingData.of(preferences, self), checkpoint)
+            estimate = self._estimate(RankingData.of(preferences, self), checkpoint)
         if estimate is None:
             return None
         scores = [f.score for f in estimate.optima]
@@ -397,7 +394,7 @@ class PlackettLuce(ChoiceModel):
                 preferences.slots, None if how is None else self._interval_method(how)
             )
         anchors = anchor_slots(preferences.slots, self.anchor)
-        estimate = known or self._estimate(_RankingData.of(preferences, self, self._list_adherence(preferences)))
+        estimate = known or self._estimate(RankingData.of(preferences, self, self._list_adherence(preferences)))
         slots, score = preferences.slots, self._slot_scores(estimate)
         how = self._interval_kind(slots)
         if how is None:
@@ -407,12 +404,12 @@ class PlackettLuce(ChoiceModel):
         covariances = self._covariances(estimate, how)
         return self._gauged(slots, score, anchors, covariances, self._interval_method(how), estimate.is_informed)
 
-    def _estimate(self, data: _RankingData, checkpoint: Checkpointer = NO_CHECKPOINT) -> _FittedModels:
+    def _estimate(self, data: RankingData, checkpoint: Checkpointer = NO_CHECKPOINT) -> _FittedModels:
         """Maximise the likelihood of every instance; store the fit information and warn of problems."""
         ties = self._known_ties(data) if self._has_tie_parameters else None
         models = [self._likelihood(data, n, ties) for n in range(len(data.counts))]
         if self.prior == 0 and self.optimizer != "gd":
-            _check_existence(data, models)
+            check_existence(data, models)
         starts = [np.zeros(model.size) for model in models]
         if len(models) == 1:
             # Progress over instances says nothing for a single one: report the digits of its gradient instead.
@@ -431,7 +428,7 @@ class PlackettLuce(ChoiceModel):
 
     def _warn_doubts(self, estimate: _FittedModels) -> None:
         """Warn of instances whose scores have not converged or are not identified by the lists."""
-        self._warn_unidentified([_Identifiability.of(estimate.data)])
+        self._warn_unidentified([Identifiability.of(estimate.data)])
         if self.optimizer != "gd":
             self._warn_convergence([_Convergence.of(estimate.models, estimate.optima)], estimate.data.slots.instances)
 
@@ -455,7 +452,7 @@ class PlackettLuce(ChoiceModel):
                 ConvergenceWarning,
             )
 
-    def _warn_unidentified(self, parts: Sequence[_Identifiability]) -> None:
+    def _warn_unidentified(self, parts: Sequence[Identifiability]) -> None:
         """Warn of groups of items that no list connects, and of items that no list compares."""
         parted, uncompared = sum(p.n_disconnected for p in parts), sum(p.n_uncompared for p in parts)
         if parted:
@@ -471,7 +468,7 @@ class PlackettLuce(ChoiceModel):
             )
 
     def _likelihood(
-        self, data: _RankingData, n: int, ties: TieParameters | None = None, *, merge: bool = True
+        self, data: RankingData, n: int, ties: TieParameters | None = None, *, merge: bool = True
     ) -> PenalisedLikelihood:
         """Return the penalised likelihood of one instance; `ties` are those of Davidson-Luce.
 
@@ -527,7 +524,7 @@ class PlackettLuce(ChoiceModel):
 
     # Davidson-Luce ties.
 
-    def _known_ties(self, data: _RankingData) -> TieParameters:
+    def _known_ties(self, data: RankingData) -> TieParameters:
         """Return the tie parameters that `fit` learned; raise where the lists have ties of other sizes."""
         from concordant.aggregators._plackett_luce_ties import TieParameters, choice_counts
 
@@ -568,7 +565,7 @@ class PlackettLuce(ChoiceModel):
         del blocks
         n_informed = sum(s.instances for s in summaries)
         if self.prior == 0 and not fitted.regular and found.total and not self.fit_info_.interrupted:
-            raise _unbounded_ties(votes)
+            raise unbounded_ties(votes)
         self._store_ties(fitted)
         inverse, k = np.linalg.pinv(fitted.information, hermitian=True), len(self.tie_)
         if self.uncertainty not in ("information", "none"):
@@ -604,7 +601,7 @@ class PlackettLuce(ChoiceModel):
         wrong = [name for name, given in asked.items() if given]
         if wrong:
             raise ParameterError(f"PlackettLuce with features has no {', '.join(wrong)}. Use the default.")
-        data = _RankingData.of(votes, self)
+        data = RankingData.of(votes, self)
         ties = None
         if self._has_tie_parameters:
             from concordant.aggregators._plackett_luce_ties import choice_counts, start_parameters
@@ -662,7 +659,7 @@ class PlackettLuce(ChoiceModel):
         return PlackettLuceLists(self, votes)
 
     def _expert_fit(self, votes: Any, board: Consensus) -> ExpertFit:
-        data = _RankingData.of(votes, self, self._list_adherence(votes))
+        data = RankingData.of(votes, self, self._list_adherence(votes))
         return predictions.expert_fit(data, votes, board)
 
     def _n_shared(self) -> int:
@@ -672,7 +669,7 @@ class PlackettLuce(ChoiceModel):
     def _working_responses(self, votes: Any, by: str) -> WorkingResponses | None:
         if self.optimizer == "gd" or self.ties == "partition" or "feature_scores_" in self.__dict__:
             return None
-        estimate = self._estimate(_RankingData.of(votes, self, self._list_adherence(votes)))
+        estimate = self._estimate(RankingData.of(votes, self, self._list_adherence(votes)))
         return predictions.working_responses(estimate, votes, by, self._slot_scores(estimate))
 
     # Adherence.
@@ -685,7 +682,7 @@ class PlackettLuce(ChoiceModel):
 
     def _learn_adherence(self, votes: Preferences | Blocks, checkpoint: Checkpointer) -> _FittedModels | None:
         """Learn the adherence over blocks; where `votes` are in memory, return the estimate that goes with it."""
-        data: _RankingData | None = None
+        data: RankingData | None = None
         blocks: Shards[PlackettLuceBlock]
         if isinstance(votes, Blocks):
             with without_progress():
@@ -694,9 +691,9 @@ class PlackettLuce(ChoiceModel):
                 blocks = made.persist(itemgetter(0))
             del made
         else:
-            data = _RankingData.of(votes, self, np.ones(votes.n_lists))
+            data = RankingData.of(votes, self, np.ones(votes.n_lists))
             block, summary = self._block(data, votes)
-            blocks, summaries, identifiability = InMemory([block]), (summary,), (_Identifiability.of(data),)
+            blocks, summaries, identifiability = InMemory([block]), (summary,), (Identifiability.of(data),)
             del block
         learner = self._learner(blocks, summaries)
         # Free the blocks before the first step.
@@ -709,7 +706,7 @@ class PlackettLuce(ChoiceModel):
         (learned,) = learner.blocks
         return _FittedModels(data, learned.models, learned.optima)
 
-    def _block(self, data: _RankingData, votes: Preferences) -> tuple[PlackettLuceBlock, _ChoiceSummary]:
+    def _block(self, data: RankingData, votes: Preferences) -> tuple[PlackettLuceBlock, _ChoiceSummary]:
         """Return the block to learn adherence from, and its summary."""
         models = [self._likelihood(data, n) for n in range(len(data.counts))]
         expert = votes.list_expert[data.source].astype(np.int64)
@@ -874,195 +871,13 @@ def _progress_by_digits(tol: float) -> Callable[[int, float], None]:
 
 
 @dataclass(frozen=True)
-class _RankingData:
-    """The rankings of all instances, without lists that compare nothing.
-
-    Attributes
-    ----------
-    slots : Slots
-        The instances and their items.
-    list_starts : int64[N + 1]
-        Where the lists of each instance begin.
-    source : int64[L]
-        The number of each list in the preferences.
-    rankings : Rankings
-        All lists; items are numbered within their instance, over those compared.
-    compared : bool[S]
-        Whether some list compares the item of a slot with another.
-    counts : int64[N]
-        The number of compared items of each instance.
-    list_choices, choices : float64[L], float64[N]
-        The number of choices of each list, and their weighted sum in each instance.
-    expanded : bool
-        Whether the rest of every list has to be expanded item by item.
-    """
-
-    slots: Slots
-    list_starts: Ints
-    source: Ints
-    rankings: Rankings
-    compared: NDArray[np.bool_]
-    counts: Ints
-    list_choices: Floats
-    choices: Floats
-    expanded: bool = False
-
-    @staticmethod
-    def of(votes: Preferences, method: PlackettLuce, factors: Floats | None = None) -> _RankingData:
-        """Return the rankings of some preferences; `factors` multiply the scores of lists, NaN leaves a list out."""
-        from concordant.kernels.plackett_luce import Rankings
-
-        key = votes.value if votes.kind == "rank" else -votes.value
-        offsets, lengths, sizes = votes.list_offsets, votes.list_lengths, votes.slots.sizes
-        rows = _best_first(votes, key, method)
-        slot = votes.slot if rows is None else votes.slot[rows]
-        first = np.ones(votes.n_rows, dtype=np.bool_)
-        if method.ties in ("average", "partition", "davidson-luce"):
-            by_key = key if rows is None else key[rows]
-            np.not_equal(by_key[1:], by_key[:-1], out=first[1:])
-            first[offsets[:-1]] = True
-        rest = (lengths < sizes[votes.list_instance]) & votes.below(method.missing)[votes.list_instance]
-        if first.all():
-            blocks, final = lengths, offsets[1:] - 1
-        else:
-            starts = np.flatnonzero(first)
-            blocks = np.diff(np.searchsorted(starts, offsets))
-            final = starts[np.cumsum(blocks) - 1]
-        # The last block of a list is chosen only if a rest lies below it.
-        mark = first.astype(np.uint8)
-        # With Davidson-Luce ties a tie in last place is an outcome like any other.
-        left = ~rest & (offsets[1:] - final == 1) if method._has_tie_parameters else ~rest
-        mark[final[left]] = 2
-        ends = np.where(rest, offsets[1:], final)
-        n_choices = blocks - left if method.ties in ("partition", "davidson-luce") else ends - offsets[:-1]
-        form = np.where(rest, 2, blocks < lengths).astype(np.uint8)
-        weight = votes.weights
-        kept = (n_choices > 0) & (weight > 0)
-        if factors is not None:
-            kept &= ~np.isnan(factors)
-        if not kept.all():
-            inside = np.repeat(kept, lengths)
-            slot, mark, lengths = slot[inside], mark[inside], lengths[kept]
-        per_instance = np.bincount(votes.list_instance[kept], minlength=len(votes))
-        compared = np.zeros(votes.n_slots, dtype=np.bool_)
-        compared[slot] = True
-        if rest.any():
-            open_ = np.bincount(votes.list_instance[kept & rest], minlength=len(votes)) > 0
-            compared |= np.repeat(open_, sizes)
-        before = lists.offsets_of(compared)
-        counts = np.diff(before[votes.slots.offsets])
-        if len(votes) == 1 and compared.all():
-            # A copy, because kernels are compiled for writable arrays only.
-            local = slot.copy()
-        else:
-            base = np.repeat(before[votes.slots.offsets[:-1]], per_instance)
-            local = (before[slot] - np.repeat(base, lengths)).astype(np.int32)
-        rankings = Rankings(
-            local,
-            mark,
-            lists.offsets_of(lengths),
-            weight[kept],
-            form[kept],
-            np.zeros(0) if factors is None else factors[kept],
-            method.ties != "partition",
-        )
-        list_choices = n_choices[kept].astype(np.float64)
-        choices = np.bincount(votes.list_instance[kept], weights=weight[kept] * list_choices, minlength=len(votes))
-        list_starts = lists.offsets_of(per_instance)
-        return _RankingData(
-            votes.slots,
-            list_starts,
-            np.flatnonzero(kept),
-            rankings,
-            compared,
-            counts,
-            list_choices,
-            choices.astype(np.float64),
-            method._has_tie_parameters,
-        )
-
-    def links(self) -> tuple[Ints, Ints]:
-        """Return pairs of slots that span the graph of compared items: neighbours in lists, and all items of rests."""
-        every = self.rankings
-        where = np.flatnonzero(self.compared)
-        before = lists.offsets_of(self.counts)
-        rows = np.diff(every.offsets[self.list_starts])
-        slot = where[every.item + np.repeat(before[:-1], rows)]
-        inside = np.ones(max(len(slot) - 1, 0), dtype=np.bool_)
-        inside[every.offsets[1:-1] - 1] = False
-        # A list with a rest compares all items of its instance.
-        instance = np.repeat(np.arange(len(self.counts)), np.diff(self.list_starts))
-        whole = np.bincount(instance[every.form == 2], minlength=len(self.counts)) > 0
-        chain = whole[self.slots.instance[where]]
-        chain = chain[:-1] & chain[1:] & (np.diff(self.slots.instance[where]) == 0)
-        one = np.concatenate([slot[:-1][inside], where[:-1][chain]])
-        return one, np.concatenate([slot[1:][inside], where[1:][chain]])
-
-    def n_items(self, n: int) -> int:
-        """Return the number of items of an instance, compared or not."""
-        return int(self.slots.offsets[n + 1] - self.slots.offsets[n])
-
-    def places(self, n: int) -> Ints:
-        """Return the indices of the compared items of an instance."""
-        return np.flatnonzero(self.compared[self.slots.offsets[n] : self.slots.offsets[n + 1]])
-
-    def instance_rankings(self, n: int, merge: bool = True) -> Rankings:
-        """Return the rankings of one instance; with `merge` equal lists are merged where there are many."""
-        from concordant.kernels.plackett_luce_lists import expanded, merged
-
-        every = self.rankings
-        a, b = int(self.list_starts[n]), int(self.list_starts[n + 1])
-        offsets = every.offsets[a : b + 1]
-        rows = slice(int(offsets[0]), int(offsets[-1]))
-        rankings = every._replace(
-            item=every.item[rows],
-            mark=every.mark[rows],
-            offsets=offsets - offsets[0],
-            weight=every.weight[a:b],
-            form=every.form[a:b],
-            theta=every.theta[a:b],
-        )
-        size = int(self.counts[n])
-        if merge and len(every.theta) == 0:
-            rankings = merged(rankings)
-        rests = np.flatnonzero(rankings.form == 2)
-        small = len(rests) * size <= _EXPANSION * (len(rankings.item) + size)
-        if len(rests) and (len(every.theta) or small or self.expanded):
-            rankings = expanded(rankings, size, rests)
-        return rankings
-
-
-def _best_first(votes: Preferences, key: Floats, method: PlackettLuce) -> Ints | None:
-    """Return the row numbers, best first in every list; ties in input order, or in an order drawn from the ids.
-
-    None where the rows are in that order already.
-    """
-    if method.ties != "random":
-        falls = key[1:] < key[:-1]
-        inner = votes.list_offsets[1:-1]
-        falls[inner - 1] = False
-        return lists.order_lists(key, votes.list_offsets) if falls.any() else None
-    from concordant.kernels.splitmix64 import hashed
-
-    # A hash for each row that depends only on the seed and the three ids.
-    slots = np.unique(votes.slot)
-    item = np.zeros(votes.n_slots, dtype=np.uint64)
-    item[slots] = [id_hash(votes.items[s]) for s in slots.tolist()]
-    expert = np.array([id_hash(e) for e in votes.experts], dtype=np.uint64)
-    instance = np.array([id_hash(q) for q in votes.instances], dtype=np.uint64)
-    mixed = hashed(instance[votes.slots.instance[votes.slot]] + np.uint64(method.random_state))
-    mixed = hashed(hashed(mixed ^ expert[votes.row_expert]) ^ item[votes.slot])
-    return np.lexsort((mixed, key, votes.row_list))
-
-
-@dataclass(frozen=True)
 class _FittedModels:
     """The Plackett-Luce models of all instances and their optimal scores.
 
     `jointly` says that tie parameters were estimated from the lists of a single instance, with its scores.
     """
 
-    data: _RankingData
+    data: RankingData
     models: Sequence[PenalisedLikelihood]
     optima: Sequence[Optimum]
     jointly: bool = False
@@ -1083,31 +898,6 @@ class _FittedModels:
     @property
     def value(self) -> float:
         return float(sum(f.value for f in self.optima))
-
-
-class _Identifiability(NamedTuple):
-    """Counts of instances with groups of items that no list connects, and without any comparison."""
-
-    n_disconnected: int
-    # The groups of the first such instance, in words.
-    why: str
-    n_uncompared: int
-    # The items of the first such instance, in words.
-    uncompared: str
-
-    @classmethod
-    def of(cls, data: _RankingData) -> _Identifiability:
-        """Return the counts for some rankings."""
-        slots = data.slots
-        one, other = data.links()
-        parted = disconnected_instances(one, other, slots)
-        uncompared = np.flatnonzero((data.counts == 0) & (slots.sizes > 0))
-        return cls(
-            len(parted),
-            explain_disconnected(one, other, slots, int(parted[0])) if len(parted) else "",
-            len(uncompared),
-            some_items(slots, uncompared[:1]) if len(uncompared) else "",
-        )
 
 
 class _Convergence(NamedTuple):
@@ -1155,12 +945,12 @@ class _ChoiceSummary(NamedTuple):
 
 def _block_of(
     block: Preferences, method: PlackettLuce
-) -> tuple[PlackettLuceBlock, tuple[_ChoiceSummary, _Identifiability]]:
+) -> tuple[PlackettLuceBlock, tuple[_ChoiceSummary, Identifiability]]:
     """Return the block to learn adherence from, without its ids, and its summaries."""
     method._checked(block)
-    data = _RankingData.of(block, method, np.ones(block.n_lists))
+    data = RankingData.of(block, method, np.ones(block.n_lists))
     prepared, summary = method._block(data, block)
-    return prepared, (summary, _Identifiability.of(data))
+    return prepared, (summary, Identifiability.of(data))
 
 
 class _TieSummary(NamedTuple):
@@ -1172,17 +962,17 @@ class _TieSummary(NamedTuple):
         The choices by the size of the chosen set.
     largest, instances : int
         The number of compared items of the largest instance, and of instances with compared items.
-    identifiability : _Identifiability
+    identifiability : Identifiability
         Items that the lists do not place.
     """
 
     choices: ChoiceCounts
     largest: int
     instances: int
-    identifiability: _Identifiability
+    identifiability: Identifiability
 
 
-_TieBlockParts = tuple["TieBlock", _TieSummary, _RankingData | None]
+_TieBlockParts = tuple["TieBlock", _TieSummary, RankingData | None]
 
 
 def _tie_block_of(votes: Preferences, method: PlackettLuce, unchecked: bool) -> _TieBlockParts:
@@ -1191,15 +981,15 @@ def _tie_block_of(votes: Preferences, method: PlackettLuce, unchecked: bool) -> 
 
     if unchecked:
         method._checked(votes)
-    data = _RankingData.of(votes, method)
+    data = RankingData.of(votes, method)
     models: Any = [method._likelihood(data, n, NO_TIES) for n in range(len(data.counts))]
     if method.prior == 0:
-        _check_existence(data, models)
+        check_existence(data, models)
     summary = _TieSummary(
         choice_counts(data.rankings),
         int(data.counts.max(initial=0)),
         int((data.counts > 0).sum()),
-        _Identifiability.of(data),
+        Identifiability.of(data),
     )
     return TieBlock(models), summary, None if unchecked else data
 
@@ -1208,64 +998,5 @@ def _tie_convergence_of(block: TieBlock) -> _Convergence:
     return _Convergence.of(block.models, block.optima)
 
 
-def _unbounded_ties(votes: Preferences | Blocks) -> NoFiniteEstimateError:
-    """Return the error for scores and tie parameters that grow together without bound."""
-    among = f"the items of {len(votes.instances):,} instances"
-    if isinstance(votes, Preferences):
-        among = f"items {listing(votes.slots.items.tolist(), 5)}"
-    return NoFiniteEstimateError(
-        f"no finite Davidson-Luce estimate: the scores of {among} and the tie parameters grow together without bound. "
-        "Set prior=0.1, or ties='average'."
-    )
-
-
 def _convergence_of(block: PlackettLuceBlock) -> _Convergence:
     return _Convergence.of(block.models, block.optima)
-
-
-def _check_existence(data: _RankingData, models: Sequence[PenalisedLikelihood]) -> None:
-    """Raise NoFiniteEstimateError, naming the items, where scores have no finite maximum."""
-    from concordant.kernels.plackett_luce_lists import separation
-
-    infinite = []
-    for n, model in enumerate(models):
-        silent = data.n_items(n) > 1 and model.size < data.n_items(n)
-        if silent or separation(model.rankings, model.size) is not None:
-            infinite.append(n)
-    if not infinite:
-        return
-    n = infinite[0]
-    items = data.slots.items[int(data.slots.offsets[n]) : int(data.slots.offsets[n + 1])]
-    places = data.places(n)
-    separated = separation(models[n].rankings, models[n].size)
-    reasons = []
-    if len(places) < len(items):
-        reasons.append(
-            _item_sentence(items[np.setdiff1d(np.arange(len(items)), places)].tolist(), "ranked against no other")
-        )
-    if separated is not None and separated.disconnected:
-        groups = ", ".join(listing(items[places[g]].tolist(), 5) for g in separated.disconnected[:5])
-        reasons.append(
-            f"no list ranks items of one of {len(separated.disconnected)} groups against those of another: {groups}"
-        )
-    if separated is not None:
-        alone = "" if data.rankings.averaged else " other than tied"
-        for groups_, fate in (
-            (separated.above, "never ranked below another"),
-            (separated.below, f"never ranked above another{alone}"),
-        ):
-            single = [int(places[g[0]]) for g in groups_ if len(g) == 1]
-            if single:
-                reasons.append(_item_sentence(items[np.array(single)].tolist(), fate))
-            reasons += [
-                _item_sentence(items[places[g]].tolist(), f"{fate} outside them") for g in groups_ if len(g) > 1
-            ]
-    more = f" (and in {len(infinite) - 1} more instances)" if len(infinite) > 1 else ""
-    raise NoFiniteEstimateError(
-        f"no finite Plackett-Luce estimate: {'; '.join(reasons[:5])} in instance {data.slots.instances[n]!r}{more}. "
-        "Set prior=0.1, or leave them out."
-    )
-
-
-def _item_sentence(items: list[str], fate: str) -> str:
-    return f"item {items[0]!r} is {fate}" if len(items) == 1 else f"items {listing(items)} are {fate}"
