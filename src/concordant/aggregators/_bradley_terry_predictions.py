@@ -39,7 +39,7 @@ def _row_parameters(model: BradleyTerry, side: Floats, expert: Any, effect: Any)
     tie = float(np.log(model.tie_)) if model.ties_ != "none" and model.tie_ > 0 else -np.inf
     if not model.reliability or expert is None:
         return _RowParameters(np.ones((1, len(side))), model.side_ * side + effect, tie)
-    known = judges.Judges.of(model.expert_details_, model.tie_ if model.ties_ != "none" else 0.0)
+    known = judges.Judges.of(model)
     slope, spread = known.slope[expert], known.slope_stderr[expert]
     return _RowParameters(
         np.stack([slope - spread, slope + spread]),
@@ -92,8 +92,8 @@ def working_responses(model: BradleyTerry, votes: Votes, by: str) -> WorkingResp
     prior = outcomes.prior_precision(model._prior_setting)
     if model.reliability:
         prior = np.repeat(prior, m) / model.scale_**2
-        known = judges.Judges.of(model.expert_details_, model.tie_ if ties else 0.0)
-        score = judges.scores(outcomes, known, prior, model._judged_style(outcomes.votes)).score
+        known = judges.Judges.of(model)
+        score = judges.scores(outcomes, known, prior, judges.style_of(model, outcomes.votes)).score
     else:
         score = model._predicted(votes).score
     sided = rows.sided and (model.side_effect or model.reliability)

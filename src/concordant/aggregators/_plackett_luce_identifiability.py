@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from concordant.aggregators._mle_existence import disconnected_instances, explain_disconnected
+from concordant.aggregators._mle_existence import disconnected_instances, explain_disconnected, items_in_words
 from concordant.aggregators._plackett_luce_rankings import RankingData
 from concordant.data.preferences import Preferences
 from concordant.errors import NoFiniteEstimateError, listing
@@ -97,7 +97,7 @@ def unbounded_ties(votes: Preferences | Blocks) -> NoFiniteEstimateError:
     """Return the error for scores and tie parameters that grow together without bound."""
     among = f"the items of {len(votes.instances):,} instances"
     if isinstance(votes, Preferences):
-        among = f"items {listing(votes.slots.items.tolist(), 5)}"
+        among = items_in_words(votes.slots)
     return NoFiniteEstimateError(
         f"no finite Davidson-Luce estimate: the scores of {among} and the tie parameters grow together without bound. "
         "Set prior=0.1, or ties='average'."

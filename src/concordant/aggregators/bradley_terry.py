@@ -37,6 +37,7 @@ from concordant.aggregators._judge_habits import (
     habits_of,
     profiled,
 )
+from concordant.aggregators._mle_existence import items_in_words
 from concordant.aggregators._pairwise_outcomes import ComparisonOutcomes, ListOutcomes, PairwiseOutcomes, has_ties
 from concordant.aggregators._vote_outcomes import VoteOutcomes
 from concordant.arrays import Floats, Ints
@@ -66,13 +67,11 @@ from concordant.errors import (
     DataWarning,
     KindError,
     NotFittedError,
-    Setting,
     UncertaintyWarning,
     listing,
 )
 from concordant.execution import Shards
 from concordant.execution.blocks import Blocks, shards_of
-from concordant.inference.experts import warn_counted_ballots
 from concordant.inference.likelihood import free_scores
 from concordant.inference.uncertainty import ScoreCovariance
 from concordant.kernels.pairwise_wins import pair_room
@@ -83,7 +82,6 @@ if TYPE_CHECKING:
     import polars as pl
 
     from concordant.aggregators._bradley_terry_fit import Solution
-    from concordant.aggregators._expert_reliability import JudgeFit
     from concordant.aggregators._mixture_likelihoods import BradleyTerryLists
     from concordant.data.features import Features
     from concordant.data.labels import Labels
@@ -476,7 +474,7 @@ class BradleyTerry(ChoiceModel):
             return None
         checkpoint = StepCheckpoint(self, [preferences])
         if self.reliability:
-            return self._fit_judges(preferences, checkpoint)
+            return judges.fit(self, preferences, checkpoint)
         return self._solve(self._outcomes(preferences, ties=self._counts_ties), checkpoint)
 
     def _choose_covariates(self, votes: Votes) -> None:
@@ -627,7 +625,7 @@ class BradleyTerry(ChoiceModel):
         outcomes, among = None, f"the items of {len(preferences.instances):,} instances"
         if not isinstance(preferences, Blocks):
             (outcomes,) = blocks.map(attrgetter("outcomes"))
-            among = f"items {listing(preferences.slots.items.tolist(), 5)}"
+            among = items_in_words(preferences.slots)
         # Scores that are linear in features have fewer ways to grow with the tie parameter; that is seen afterwards.
         check_ties = not self._shrinks and features is None
         counts = shared.BlockCounts.total(blocks.map(shared.count_block_outcomes, check_ties))
@@ -788,7 +786,7 @@ class BradleyTerry(ChoiceModel):
         )
         n_outcomes = float(outcomes.pairs.outcomes.sum())
         diverged = identifiability.diverged_linear(fitted.solution, n_outcomes, ties=self.ties_ != "none")
-        self._keep_shared(fitted.solution, diverged and n_outcomes > 0, _items(outcomes))
+        self._keep_shared(fitted.solution, diverged and n_outcomes > 0, items_in_words(outcomes.slots))
         self._record([fitted.solution])
         part = self._likelihood_part(outcomes, fitted.solution, prior)
         self._record_likelihood([part], fitted.basis.shape[1] + len(learned))
@@ -882,91 +880,6 @@ class BradleyTerry(ChoiceModel):
     def _basis_covariance(self) -> Floats:
         return self.shared_covariance_
 
-    # Fit of the reliability of experts.
-
-    def _fit_judges(self, preferences: Votes, checkpoint: Checkpointer) -> judges.JudgedScores:
-        """Estimate the scores and the reliability of every expert jointly."""
-        from concordant.aggregators._expert_reliability import fit_judges
-
-        plain = Setting("reliability", False)
-        warn_counted_ballots(preferences, "reliability", f"Pass {plain}.", self._warn, plain)
-        ties = self.ties != "none"
-        if isinstance(preferences, Comparisons) and not ties:
-            self._warn_dropped_ties(preferences)
-        outcomes = judges.outcomes_by_expert(preferences, self.transform, ties)
-        rows = outcomes.votes
-        self._warn_unplaced(outcomes, ties)
-        if outcomes.all_ties:
-            identifiability.warn_all_ties(float(outcomes.pairs.n_ties.sum()), _items(outcomes), self._warn)
-        else:
-            judges.warn_one_sided(rows, self._warn)
-        given = self._judged_style(rows, known=False)
-        if given is not None:
-            self._check_judged_style(rows, ties)
-        fitted = fit_judges(
-            judges.columns(outcomes, given),
-            rows.n_experts,
-            prior=np.repeat(outcomes.prior_precision(self._prior_setting), outcomes.slots.sizes),
-            sided=rows.sided,
-            ties=None if ties else False,
-            tol=self.tol,
-            # A sweep over judges and scores in turn goes less far than a Newton step over all.
-            max_iter=5 * self.max_iter,
-            report=execution.report_progress,
-            checkpoint=checkpoint,
-        )
-        self.ties_ = "davidson" if np.isfinite(fitted.tie) else "none"
-        self.tie_ = float(np.exp(fitted.tie))
-        self.experts_ = rows.experts.tolist()
-        self.adherence_ = np.array(fitted.reliability)
-        self.scale_ = float(fitted.scale)
-        self.expert_details_ = judges.details(fitted)
-        self._record_search("scores and reliabilities", fitted)
-        if self.side_effect:
-            self.side_ = fitted.side_effect
-        if given is not None:
-            self._keep_effects(fitted.beta)
-        found = judges.JudgedScores(outcomes, fitted.score, fitted.variance)
-        self.shared_covariance_ = self._judged_covariance(found, fitted)
-        return found
-
-    def _judged_style(self, rows: Comparisons, *, known: bool = True) -> judges.Style | None:
-        """Return the covariates of rows, with their effects where these are `known`; None where none are used."""
-        if not self._style:
-            return None
-        x = style.design(rows, list(self._style), self._style_units)
-        beta = np.array(list(self._style.values())) * self._style_units
-        return judges.Style(x, beta if known else None)
-
-    def _check_judged_style(self, rows: Comparisons, ties: bool) -> None:
-        """Raise or warn of covariates that the model without judges could not estimate either."""
-        from concordant.kernels.bradley_terry import Shared
-
-        x = style.design(rows, list(self._style), self._style_units)
-        outcomes = VoteOutcomes(rows, ties, self.side_effect, x)
-        if outcomes.all_ties:
-            raise self._only_ties()
-        self._check_covariates(outcomes, Shared(beta=(0.0,) * len(self._style)))
-
-    def _judged_covariance(self, found: judges.JudgedScores, fitted: JudgeFit) -> Floats:
-        """Return the covariance of the tie parameter, the side effect and the effects of covariates.
-
-        The means of the judges are taken as independent of the effects.
-        """
-        parameters = judges.Judges.of(self.expert_details_, self.tie_ if self.ties_ != "none" else 0.0)
-        prior = np.repeat(found.outcomes.prior_precision(self._prior_setting), found.outcomes.slots.sizes)
-        means = [fitted.mean_stderr.tie] * (self.ties_ != "none") + [fitted.mean_stderr.side] * self.side_effect
-        k = len(means)
-        out = np.zeros((k + len(self._style), k + len(self._style)))
-        out[:k, :k] = np.diag(np.square(means))
-        known = self._judged_style(found.outcomes.votes)
-        if known is not None:
-            clustered = self._interval_kind(has_experts=True) == "sandwich"
-            out[k:, k:] = judges.effect_covariance(
-                found, parameters, prior / self.scale_**2, known, clustered=clustered
-            )
-        return out
-
     # Predict.
 
     def _consensus(self, preferences: Votes, known: Any = None) -> Consensus:
@@ -977,7 +890,7 @@ class BradleyTerry(ChoiceModel):
             return self._consensus_from_covariates(preferences.slots, self._covariate_interval_method(preferences))
         anchors = anchor_slots(preferences.slots, self.anchor)
         if self.reliability:
-            return self._consensus_given_judges(preferences, known, anchors)
+            return judges.consensus(self, preferences, known, anchors)
         estimate = known or self._predicted(preferences)
         slots, score = preferences.slots, estimate.score
         has_experts = estimate.windows[0].has_experts
@@ -1033,32 +946,6 @@ class BradleyTerry(ChoiceModel):
         has_experts = isinstance(preferences, Preferences) or preferences.expert is not None
         kind = self._feasible_interval_kind(preferences.slots, self._interval_kind(has_experts), all_or_none=True)
         return self._interval_method(kind, has_experts)
-
-    def _consensus_given_judges(
-        self, preferences: Votes, known: judges.JudgedScores | None, anchors: Ints | None
-    ) -> Consensus:
-        """Return the scores given the judges; `known` are those of the fit that estimated the judges."""
-        parameters = judges.Judges.of(self.expert_details_, self.tie_ if self.ties_ != "none" else 0.0)
-        ties = np.isfinite(parameters.tie)
-        outcomes = (
-            judges.outcomes_by_expert(preferences, self.transform, ties, self.experts_, self.unknown_experts)
-            if known is None
-            else known.outcomes
-        )
-        # The scores are on the scale of the reliable experts; the prior is not.
-        prior = np.repeat(outcomes.prior_precision(self._prior_setting), outcomes.slots.sizes) / self.scale_**2
-        if known is None:
-            self._warn_unplaced(outcomes, ties)
-            known = judges.scores(outcomes, parameters, prior, self._judged_style(outcomes.votes))
-        slots = preferences.slots
-        kind = self._feasible_interval_kind(slots, self._interval_kind(has_experts=True), all_or_none=True)
-        if kind == "none":
-            return self._gauged(slots, known.score, anchors)
-        covariances = judges.score_covariances(
-            known, parameters, prior, self._judged_style(outcomes.votes), clustered=kind == "sandwich"
-        )
-        words = self._interval_method(kind, has_experts=True)
-        return self._gauged(slots, known.score, anchors, covariances, words, outcomes.compared)
 
     # What the model predicts, and why.
 
@@ -1121,11 +1008,6 @@ class BradleyTerry(ChoiceModel):
     def _scale(self) -> str | None:
         # Other transforms count no outcomes.
         return "log-odds" if self.transform == "binary" else None
-
-
-def _items(outcomes: PairwiseOutcomes) -> str:
-    """Return the first items of the outcomes, for a message."""
-    return f"items {listing(outcomes.slots.items.tolist(), 5)}"
 
 
 # What is done to votes in memory, all of them or a block. Blocks are checked here, when they are read (`unchecked`).

@@ -21,7 +21,7 @@ from concordant.aggregators._anchors import ANCHOR, anchor_slots
 from concordant.aggregators._bradley_terry_intervals import FEW_EXPERTS, NOT_COMPARED
 from concordant.aggregators._choice_models import ChoiceModel, SharedEstimate
 from concordant.aggregators._explanations import WorkingResponses
-from concordant.aggregators._mle_existence import others_alike
+from concordant.aggregators._mle_existence import items_in_words, others_alike
 from concordant.aggregators._pairwise_votes import each_instance
 from concordant.aggregators._plackett_luce_adherence import AdherenceLearner, PlackettLuceBlock
 from concordant.aggregators._plackett_luce_identifiability import Identifiability, check_existence, unbounded_ties
@@ -620,7 +620,7 @@ class PlackettLuce(ChoiceModel):
             checkpoint=checkpoint,
         )
         if not self._shrinks and not fitted.is_bounded and not self.fit_info_.interrupted:
-            raise linear.no_finite_estimate(f"items {listing(votes.slots.items.tolist(), 5)}")
+            raise linear.no_finite_estimate(items_in_words(votes.slots))
         self._record_search("the coefficients", fitted.end)
         b = fitted.coefficients
         self._keep_covariates(
