@@ -1,30 +1,38 @@
-"""Bradley-Terry with the reliability of every expert: outcomes by expert, scores given the judges, and covariances.
+"""Bradley-Terry with the reliability of every expert: fit, outcomes by expert, scores given the judges, covariances.
 
-The model and its fit are in `_expert_reliability`; a judge is an expert.
+The likelihood and its maximum are in `_expert_reliability`; a judge is an expert.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from concordant import execution
+from concordant.aggregators import _bradley_terry_identifiability as identifiability
+from concordant.aggregators import _bradley_terry_style as style
 from concordant.aggregators._bradley_terry_identifiability import Warn
 from concordant.aggregators._bradley_terry_intervals import FEW_EXPERTS, NOT_COMPARED, cluster_meat
+from concordant.aggregators._mle_existence import items_in_words
 from concordant.aggregators._pairwise_outcomes import ComparisonOutcomes
-from concordant.arrays import Floats
+from concordant.aggregators._vote_outcomes import VoteOutcomes
+from concordant.arrays import Floats, Ints
+from concordant.base.contract import Votes
 from concordant.base.limits import check_limits
 from concordant.data.comparisons import Comparisons
+from concordant.data.consensus import Consensus
 from concordant.data.index import Texts
 from concordant.data.preferences import Preferences
 from concordant.errors import IdentifiabilityWarning, Setting, listing
-from concordant.inference.experts import check_known
+from concordant.inference.experts import check_known, warn_counted_ballots
 from concordant.inference.uncertainty import Clusters, ScoreCovariance, score_covariance
 from concordant.kernels.pairwise_wins import pairs_held
+from concordant.learning.resumable import Checkpointer
 
 if TYPE_CHECKING:
     from concordant.aggregators._expert_reliability import JudgeFit, Outcomes, Variance
+    from concordant.aggregators.bradley_terry import BradleyTerry
 
 __all__ = [
     "Style",
@@ -32,11 +40,14 @@ __all__ = [
     "JudgedScores",
     "Judges",
     "columns",
+    "consensus",
     "details",
     "effect_covariance",
+    "fit",
     "outcomes_by_expert",
     "score_covariances",
     "scores",
+    "style_of",
     "warn_one_sided",
 ]
 
@@ -54,10 +65,10 @@ class Judges(NamedTuple):
     tie: float
 
     @classmethod
-    def of(cls, details: Mapping[str, Any], tie: float) -> Judges:
-        """Return the judges of a fitted method from its details and its tie parameter (0 without ties)."""
-        slope, slope_stderr, side, tie_tendency = (np.array(details[name]) for name in DETAILS)
-        return cls(slope, slope_stderr, side, tie_tendency, float(np.log(tie)) if tie > 0 else -np.inf)
+    def of(cls, model: BradleyTerry) -> Judges:
+        """Return the judges of a fitted model."""
+        slope, slope_stderr, side, tie_tendency = (np.array(model.expert_details_[name]) for name in DETAILS)
+        return cls(slope, slope_stderr, side, tie_tendency, float(np.log(model.tie_)) if model.tie_ > 0 else -np.inf)
 
     def parameters(self, sided: bool) -> tuple[Floats, bool]:
         """Return the parameters as one matrix, and whether ties are modelled."""
@@ -235,3 +246,116 @@ def effect_covariance(known: JudgedScores, judges: Judges, prior: Floats, style:
         return np.full((k, k), np.nan)
     out: Floats = inverse @ cluster_meat(present, np.ones(len(present))) @ inverse
     return out
+
+
+# BradleyTerry(reliability=True).
+
+
+def fit(model: BradleyTerry, preferences: Votes, checkpoint: Checkpointer) -> JudgedScores:
+    """Estimate the scores and the reliability of every expert jointly."""
+    from concordant.aggregators._expert_reliability import fit_judges
+
+    plain = Setting("reliability", False)
+    warn_counted_ballots(preferences, "reliability", f"Pass {plain}.", model._warn, plain)
+    ties = model.ties != "none"
+    if isinstance(preferences, Comparisons) and not ties:
+        model._warn_dropped_ties(preferences)
+    outcomes = outcomes_by_expert(preferences, model.transform, ties)
+    rows = outcomes.votes
+    model._warn_unplaced(outcomes, ties)
+    if outcomes.all_ties:
+        identifiability.warn_all_ties(float(outcomes.pairs.n_ties.sum()), items_in_words(outcomes.slots), model._warn)
+    else:
+        warn_one_sided(rows, model._warn)
+    given = style_of(model, rows, known=False)
+    if given is not None:
+        _check_style(model, rows, ties)
+    fitted = fit_judges(
+        columns(outcomes, given),
+        rows.n_experts,
+        prior=np.repeat(outcomes.prior_precision(model._prior_setting), outcomes.slots.sizes),
+        sided=rows.sided,
+        ties=None if ties else False,
+        tol=model.tol,
+        # A sweep over judges and scores in turn goes less far than a Newton step over all.
+        max_iter=5 * model.max_iter,
+        report=execution.report_progress,
+        checkpoint=checkpoint,
+    )
+    model.ties_ = "davidson" if np.isfinite(fitted.tie) else "none"
+    model.tie_ = float(np.exp(fitted.tie))
+    model.experts_ = rows.experts.tolist()
+    model.adherence_ = np.array(fitted.reliability)
+    model.scale_ = float(fitted.scale)
+    model.expert_details_ = details(fitted)
+    model._record_search("scores and reliabilities", fitted)
+    if model.side_effect:
+        model.side_ = fitted.side_effect
+    if given is not None:
+        model._keep_effects(fitted.beta)
+    found = JudgedScores(outcomes, fitted.score, fitted.variance)
+    model.shared_covariance_ = _shared_covariance(model, found, fitted)
+    return found
+
+
+def style_of(model: BradleyTerry, rows: Comparisons, *, known: bool = True) -> Style | None:
+    """Return the covariates of rows, with their effects where these are `known`; None where none are used."""
+    if not model._style:
+        return None
+    x = style.design(rows, list(model._style), model._style_units)
+    beta = np.array(list(model._style.values())) * model._style_units
+    return Style(x, beta if known else None)
+
+
+def _check_style(model: BradleyTerry, rows: Comparisons, ties: bool) -> None:
+    """Raise or warn of covariates that the model without judges could not estimate either."""
+    from concordant.kernels.bradley_terry import Shared
+
+    x = style.design(rows, list(model._style), model._style_units)
+    outcomes = VoteOutcomes(rows, ties, model.side_effect, x)
+    if outcomes.all_ties:
+        raise model._only_ties()
+    model._check_covariates(outcomes, Shared(beta=(0.0,) * len(model._style)))
+
+
+def _shared_covariance(model: BradleyTerry, found: JudgedScores, fitted: JudgeFit) -> Floats:
+    """Return the covariance of the tie parameter, the side effect and the effects of covariates.
+
+    The means of the judges are taken as independent of the effects.
+    """
+    parameters = Judges.of(model)
+    prior = np.repeat(found.outcomes.prior_precision(model._prior_setting), found.outcomes.slots.sizes)
+    means = [fitted.mean_stderr.tie] * (model.ties_ != "none") + [fitted.mean_stderr.side] * model.side_effect
+    k = len(means)
+    out = np.zeros((k + len(model._style), k + len(model._style)))
+    out[:k, :k] = np.diag(np.square(means))
+    known = style_of(model, found.outcomes.votes)
+    if known is not None:
+        clustered = model._interval_kind(has_experts=True) == "sandwich"
+        out[k:, k:] = effect_covariance(found, parameters, prior / model.scale_**2, known, clustered=clustered)
+    return out
+
+
+def consensus(model: BradleyTerry, preferences: Votes, known: JudgedScores | None, anchors: Ints | None) -> Consensus:
+    """Return the scores given the judges; `known` are those of the fit that estimated the judges."""
+    parameters = Judges.of(model)
+    ties = np.isfinite(parameters.tie)
+    outcomes = (
+        outcomes_by_expert(preferences, model.transform, ties, model.experts_, model.unknown_experts)
+        if known is None
+        else known.outcomes
+    )
+    # The scores are on the scale of the reliable experts; the prior is not.
+    prior = np.repeat(outcomes.prior_precision(model._prior_setting), outcomes.slots.sizes) / model.scale_**2
+    if known is None:
+        model._warn_unplaced(outcomes, ties)
+        known = scores(outcomes, parameters, prior, style_of(model, outcomes.votes))
+    slots = preferences.slots
+    kind = model._feasible_interval_kind(slots, model._interval_kind(has_experts=True), all_or_none=True)
+    if kind == "none":
+        return model._gauged(slots, known.score, anchors)
+    covariances = score_covariances(
+        known, parameters, prior, style_of(model, outcomes.votes), clustered=kind == "sandwich"
+    )
+    words = model._interval_method(kind, has_experts=True)
+    return model._gauged(slots, known.score, anchors, covariances, words, outcomes.compared)

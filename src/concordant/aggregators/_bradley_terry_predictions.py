@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from concordant.aggregators import _bradley_terry_judges as judges
-from concordant.aggregators._anchors import anchor_slots, relative_to_anchor
 from concordant.aggregators._explanations import WorkingResponses, pair_responses
 from concordant.aggregators._pairwise_outcomes import ComparisonOutcomes
 from concordant.aggregators._predictions import PairLaw
@@ -40,7 +39,7 @@ def _row_parameters(model: BradleyTerry, side: Floats, expert: Any, effect: Any)
     tie = float(np.log(model.tie_)) if model.ties_ != "none" and model.tie_ > 0 else -np.inf
     if not model.reliability or expert is None:
         return _RowParameters(np.ones((1, len(side))), model.side_ * side + effect, tie)
-    known = judges.Judges.of(model.expert_details_, model.tie_ if model.ties_ != "none" else 0.0)
+    known = judges.Judges.of(model)
     slope, spread = known.slope[expert], known.slope_stderr[expert]
     return _RowParameters(
         np.stack([slope - spread, slope + spread]),
@@ -80,7 +79,7 @@ def pairwise(model: BradleyTerry, votes: Votes) -> Comparisons:
 
 
 def working_responses(model: BradleyTerry, votes: Votes, by: str) -> WorkingResponses:
-    """Return the working responses of one instance at the scores that `predict` gives it."""
+    """Return the working responses of one instance at its estimated scores."""
     ties = model.ties_ != "none"
     if model.reliability:
         outcomes = judges.outcomes_by_expert(votes, model.transform, ties, model.experts_, model.unknown_experts)
@@ -93,8 +92,8 @@ def working_responses(model: BradleyTerry, votes: Votes, by: str) -> WorkingResp
     prior = outcomes.prior_precision(model._prior_setting)
     if model.reliability:
         prior = np.repeat(prior, m) / model.scale_**2
-        known = judges.Judges.of(model.expert_details_, model.tie_ if ties else 0.0)
-        score = judges.scores(outcomes, known, prior, model._judged_style(outcomes.votes)).score
+        known = judges.Judges.of(model)
+        score = judges.scores(outcomes, known, prior, judges.style_of(model, outcomes.votes)).score
     else:
         score = model._predicted(votes).score
     sided = rows.sided and (model.side_effect or model.reliability)
@@ -117,8 +116,6 @@ def working_responses(model: BradleyTerry, votes: Votes, by: str) -> WorkingResp
     else:
         names = votes.items.tolist()
         table = pair_responses(rows.left, rows.right, response, m)
-    anchors = anchor_slots(votes.slots, model.anchor)
-    score, _ = relative_to_anchor(votes.slots, score, (), anchors)
     return WorkingResponses(
         names,
         table,
@@ -126,7 +123,6 @@ def working_responses(model: BradleyTerry, votes: Votes, by: str) -> WorkingResp
         not model._shrinks,
         np.arange(m),
         score,
-        None if anchors is None else int(anchors[0]),
     )
 
 

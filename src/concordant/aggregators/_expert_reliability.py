@@ -46,6 +46,7 @@ from concordant.kernels.expert_reliability import (
 )
 from concordant.kernels.linear_systems import conjugate_gradients, solve_positive_definite
 from concordant.kernels.lists import list_maxima, list_sums
+from concordant.learning.newton import backtrack, backtrack_each
 from concordant.learning.resumable import NO_CHECKPOINT, Checkpointer, State
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ _EXACT = 1e-13
 # Sweeps with the same objective after which the iteration ends.
 _STALLED_SWEEPS = 10
 # How often the line search halves a Newton step before it gives up.
-_HALVINGS = 14
+_HALVINGS = 13
 # The fields of `_Judges` that a checkpoint holds.
 _ESTIMATED = ("phi", "mean", "variance", "change")
 
@@ -343,14 +344,18 @@ def _maximise_with_effects(
     of_beta = np.linalg.lstsq(schur, effects.gradient - effects.cross @ solved[0])[0]
     step = solved[0] - of_beta @ solved[1:]
     size = max(float(np.abs(step).max(initial=0.0)), float(np.abs(of_beta).max(initial=0.0)), 1e-300)
-    length, before = min(1.0, _LONGEST_STEP / size), float(seen.value.sum())
-    for attempt in range(_HALVINGS + 1):
-        moved = rows._replace(offset=rows.x @ (beta + length * of_beta))
-        found = _judge_derivatives(moved, score + length * step, phi, prior)
-        if float(found.value.sum()) >= before - 1e-13 * abs(before):
-            break
-        length *= 0.5 if attempt < _HALVINGS - 1 else 0.0
-    return moved, score + length * step, beta + length * of_beta, found
+    before = float(seen.value.sum())
+
+    def trial(part: float) -> tuple[JudgedRows, Floats, Floats, Derivatives]:
+        moved, at = rows._replace(offset=rows.x @ (beta + part * of_beta)), score + part * step
+        return moved, at, beta + part * of_beta, _judge_derivatives(moved, at, phi, prior)
+
+    return backtrack(
+        trial,
+        lambda found, _: float(found[-1].value.sum()) >= before - 1e-13 * abs(before),
+        min(1.0, _LONGEST_STEP / size),
+        _HALVINGS,
+    ) or trial(0.0)
 
 
 def _score_information(rows: JudgedRows, curvature: Floats, prior: Floats, n: int) -> Floats:
@@ -381,16 +386,13 @@ def _line_search(
 ) -> tuple[Floats, Derivatives]:
     """Return the scores after a backtracking line search along the step in each instance, and the derivatives there."""
     instance = np.repeat(np.arange(len(value)), np.diff(rows.offsets))
-    length = np.ones(len(value))
-    for attempt in range(_HALVINGS + 1):
+
+    def trial(length: Floats) -> tuple[Floats, Derivatives]:
         moved = score + length[instance] * step
-        found = evaluate(moved)
-        # At the maximum rounding may lower the last bits of the value.
-        worse = ~(found.value >= value - 1e-13 * np.abs(value))
-        if not worse.any():
-            break
-        length[worse] *= 0.5 if attempt < _HALVINGS - 1 else 0.0
-    return moved, found
+        return moved, evaluate(moved)
+
+    # At the maximum rounding may lower the last bits of the value.
+    return backtrack_each(trial, lambda found: found[1].value, value - 1e-13 * np.abs(value), _HALVINGS)
 
 
 def _maximise_scores(
@@ -584,21 +586,23 @@ def _sweep(
         rows, score, beta, found = _maximise_with_effects(rows, score, beta, seen, judges.phi, prior)
     else:
         score, found = _line_search(rows, score, _newton_direction(rows, seen, prior, everywhere), seen.value, evaluate)
-    likelihood = float((found.value + _penalty(rows, score, prior)).sum())
+    penalty = _penalty(rows, score, prior)
+    likelihood = float((found.value + penalty).sum())
     current = judges.update_variance(found) if learn else judges
     before = likelihood - current.penalty
     own, shared = current.gradients(found)
     step, drift = current.bordered_system(found, max(current.multiplier(own), 0.0)).solve(own, shared.sum(axis=0))
     # Keep standard deviations positive.
     step[:, SLOPE_SD] = np.maximum(step[:, SLOPE_SD], -0.9 * current.phi[:, SLOPE_SD])
-    length = 1.0
-    for attempt in range(41):
-        moved = current.moved(length * step, length * drift)
-        seen = _score_derivatives(rows, score, moved.phi, prior)
-        after = float((seen.value + _penalty(rows, score, prior)).sum()) - moved.penalty
-        if after >= before - 1e-13 * abs(before):
-            break
-        length *= 0.5 if attempt < 39 else 0.0
+
+    def trial(part: float) -> tuple[_Judges, Derivatives]:
+        moved = current.moved(part * step, part * drift)
+        return moved, _score_derivatives(rows, score, moved.phi, prior)
+
+    def rises(at: tuple[_Judges, Derivatives], _: float) -> bool:
+        return float((at[1].value + penalty).sum()) - at[0].penalty >= before - 1e-13 * abs(before)
+
+    moved, seen = backtrack(trial, rises, halvings=39) or trial(0.0)
     return rows, score, beta, moved, seen, current.gradient_norm(found)
 
 

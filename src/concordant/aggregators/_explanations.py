@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from concordant.aggregators._anchors import anchor_slots, relative_to_anchor
 from concordant.aggregators._predictions import ModelPredictions
 from concordant.arrays import Codes, Floats, Ints
 from concordant.base.contract import Votes
@@ -46,7 +47,7 @@ class WorkingResponses(NamedTuple):
     places : int64[m]
         The slots of the items that were compared.
     score : float64[S]
-        The scores of all slots, as `predict` gives them.
+        The scores of all slots.
     anchor : int or None
         The slot whose score is 0.
     """
@@ -57,7 +58,7 @@ class WorkingResponses(NamedTuple):
     shift_free: bool
     places: Ints
     score: Floats
-    anchor: int | None
+    anchor: int | None = None
 
     def contributions(self, by: str) -> Contributions:
         """Return names, parts (slots × names) and the base."""
@@ -100,14 +101,27 @@ def pair_responses(left: Codes, right: Codes, response: Floats, m: int, cluster:
 class ExplainedLikelihood(ModelPredictions):
     """Base of the likelihood models whose scores are taken apart; a model writes `_working_responses`."""
 
+    anchor: str | None
+
     def _working_responses(self, votes: Any, by: str) -> WorkingResponses | None:
-        """Return the working responses of one instance by "expert" or "opponent"; None where there are none."""
+        """Return the working responses of one instance by "expert" or "opponent"; None where there are none.
+
+        The scores are not relative to an anchor.
+        """
         raise TypeError(f"{type(self).__name__} must define _working_responses")
+
+    def _anchored_responses(self, votes: Any, by: str) -> WorkingResponses | None:
+        """Return the working responses with scores relative to the anchor, as `predict` gives them."""
+        found, anchors = self._working_responses(votes, by), anchor_slots(votes.slots, self.anchor)
+        if found is None or anchors is None:
+            return found
+        score, _ = relative_to_anchor(votes.slots, found.score, (), anchors)
+        return found._replace(score=score, anchor=int(anchors[0]))
 
     def _contributions(self, preferences: Any) -> Contributions | None:
         if isinstance(preferences, Comparisons) and preferences.expert is None:
             return None
-        found = [self._working_responses(preferences[np.array([n])], "expert") for n in range(len(preferences))]
+        found = [self._anchored_responses(preferences[np.array([n])], "expert") for n in range(len(preferences))]
         known = [f.contributions("expert") for f in found if f is not None]
         if len(known) < len(found) or not known:
             return None
@@ -157,7 +171,7 @@ class ExplainedLikelihood(ModelPredictions):
         how = by or ("opponent" if nameless else "expert")
 
         def contributions(own: Any) -> Contributions:
-            found = self._working_responses(own, how)
+            found = self._anchored_responses(own, how)
             if found is None:
                 raise KindError(
                     f"{self!r} cannot be explained: its scores are no maximum of a likelihood in the items' own "

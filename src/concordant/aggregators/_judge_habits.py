@@ -13,6 +13,8 @@ which nobody favours.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from operator import itemgetter
+from statistics import NormalDist
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -20,8 +22,11 @@ import numpy as np
 from concordant.arrays import Floats, Ints
 from concordant.data.index import Slots
 from concordant.errors import DataError, listing
+from concordant.learning.newton import backtrack_each
 
 if TYPE_CHECKING:
+    import polars as pl
+
     from concordant.aggregators._vote_outcomes import VoteOutcomes
     from concordant.data.comparisons import Comparisons
     from concordant.kernels.bradley_terry import Shared
@@ -33,6 +38,8 @@ __all__ = [
     "HabitRows",
     "HabitTable",
     "fit_habits",
+    "habit_frame",
+    "habit_rows",
     "habits_of",
     "information_lost_to_habits",
     "profiled",
@@ -211,23 +218,24 @@ def _maximise(
     votes: VoteRows, rows: HabitRows, gap: Floats, u: Floats, precision: Floats, shared: Shared
 ) -> tuple[Floats, Floats]:
     """Return the habits given all else, and the information about each expert's habits: Newton's method by expert."""
-    value, gradient, information = _derivatives(votes, rows, gap, u, shared)
-    value = value - 0.5 * u**2 @ precision
+
+    def at(u: Floats) -> tuple[Floats, Floats, Floats, Floats]:
+        value, gradient, information = _derivatives(votes, rows, gap, u, shared)
+        return u, value - 0.5 * u**2 @ precision, gradient, information
+
+    u, value, gradient, information = at(u)
     for _ in range(50):
         step = np.linalg.solve(information + np.diag(precision), (gradient - u * precision)[:, :, None])[:, :, 0]
         size = np.abs(step).max(axis=1, initial=0.0)
         if size.max(initial=0.0) <= 1e-8:
             break
         step *= np.minimum(1.0, _LONGEST_STEP / np.maximum(size, 1e-300))[:, None]
-        for _ in range(30):
-            moved = u + step
-            after, g, w = _derivatives(votes, rows, gap, moved, shared)
-            after = after - 0.5 * moved**2 @ precision
-            worse = after < value - 1e-11 * np.abs(value)
-            if not worse.any():
-                break
-            step[worse] *= 0.5
-        u, value, gradient, information = moved, after, g, w
+
+        def trial(length: Floats) -> tuple[Floats, Floats, Floats, Floats]:
+            return at(u + length[:, None] * step)  # noqa: B023 - called before the next step
+
+        least = value - 1e-11 * np.abs(value)
+        u, value, gradient, information = backtrack_each(trial, itemgetter(1), least, halvings=29)
     return u, information
 
 
@@ -282,6 +290,45 @@ def habits_of(design: HabitDesign, saved: Mapping[str, Any], unit: Floats, exper
     known = np.array([code.get(name, -1) for name in experts], dtype=np.int64)
     out = np.zeros((max(len(experts), 1), len(design.terms)))
     out[: len(experts)][known >= 0] = table[known[known >= 0]]
+    return out
+
+
+def habit_frame(d: Mapping[str, Any], level: float) -> pl.DataFrame:
+    """Return the saved habits with tests and intervals, one row for each expert and term."""
+    import polars as pl
+
+    from concordant.inference.summary import Estimates, estimate_frame
+
+    n = len(d["term"])
+    blocks = [
+        Estimates(kind, [term] * len(d["expert"]), np.array(d["estimate"][k::n]), np.array(d["stderr"][k::n]))
+        for k, (kind, term) in enumerate(zip(d["kind"], d["term"], strict=True))
+    ]
+    frame = estimate_frame(blocks, level).drop("instance")
+    own = {name: [v for k in range(n) for v in d[name][k::n]] for name in ("alone", "alone_stderr")}
+    frame = frame.with_columns(**{name: pl.Series(v, dtype=pl.Float64).fill_nan(None) for name, v in own.items()})
+    return frame.insert_column(0, pl.Series("expert", d["expert"] * n, dtype=pl.String))
+
+
+def habit_rows(d: Mapping[str, Any], level: float) -> dict[str, list[Any]]:
+    """Return the saved habits column by column, one row for each expert."""
+    n, experts = len(d["term"]), d["expert"]
+    estimate, stderr = (np.array(d[name]).reshape(len(experts), n) for name in ("estimate", "stderr"))
+    half = NormalDist().inv_cdf(0.5 + level / 2)
+    z = estimate / np.where(stderr > 0, stderr, np.inf)
+    families = [k for k, kind in enumerate(d["kind"]) if kind == "family"]
+    out: dict[str, list[Any]] = {"expert": list(experts)}
+
+    def add(name: str, value: Floats, error: Floats, test: Floats) -> None:
+        columns = {name: value, f"{name}_lower": value - half * error, f"{name}_upper": value + half * error}
+        out.update({key: column.tolist() for key, column in columns.items()} | {f"{name}_z": test.tolist()})
+
+    if families:
+        best, row = z[:, families].argmax(axis=1), np.arange(len(experts))
+        out["favours"] = [d["term"][families[k]] for k in best.tolist()]
+        add("favour", *(part[:, families][row, best] for part in (estimate, stderr, z)))
+    for k in range(len(families), n):
+        add(f"{d['term'][k]}_habit", estimate[:, k], stderr[:, k], z[:, k])
     return out
 
 

@@ -17,6 +17,7 @@ from concordant.data.comparisons import Comparisons
 from concordant.data.preferences import Preferences
 from concordant.errors import DataError, ParameterError
 from concordant.kernels.lists import offsets_of
+from concordant.learning.newton import backtrack
 
 if TYPE_CHECKING:
     from concordant.aggregators._plackett_luce_fit import PenalisedLikelihood
@@ -99,7 +100,7 @@ class PlackettLuceLists:
     evidence = 1.0
 
     def __init__(self, method: PlackettLuce, votes: Preferences) -> None:
-        from concordant.aggregators.plackett_luce import _RankingData
+        from concordant.aggregators._plackett_luce_rankings import RankingData
 
         check_settings(
             "PlackettLuce",
@@ -110,7 +111,7 @@ class PlackettLuceLists:
                 "optimizer='gd'": method.optimizer == "gd",
             },
         )
-        data = _RankingData.of(votes, method)
+        data = RankingData.of(votes, method)
         self.expert = votes.list_expert[data.source].astype(np.int64)
         self.weight = data.rankings.weight.copy()
         self.starts = data.list_starts
@@ -167,17 +168,16 @@ def _step(model: PenalisedLikelihood, at: _ScoresAndCurvature) -> _ScoresAndCurv
     step = solve_positive_definite(hessian.copy(), point.gradient[:, None])
     if step is None:
         return _ScoresAndCurvature(at.score, None)
-    length = min(1.0, _LONGEST_STEP / max(float(np.abs(step).max()), 1e-300))
-    for _ in range(10):
-        score = at.score + length * step[:, 0]
-        if model.within_range(score):
-            moved = model.evaluate(score)
-            if moved.value >= point.value:
-                # A −Hessian that no longer fits leaves much of the gradient.
-                left = float(np.abs(moved.gradient).max()) > _STALE * float(np.abs(point.gradient).max())
-                return _ScoresAndCurvature(score, None if left else hessian)
-        length /= 2
-    return _ScoresAndCurvature(at.score, None)
+    moved = backtrack(
+        lambda part: model.at(at.score + part * step[:, 0]),
+        lambda found, _: found.value >= point.value,
+        min(1.0, _LONGEST_STEP / max(float(np.abs(step).max()), 1e-300)),
+        halvings=9,
+    )
+    if moved is None:
+        return _ScoresAndCurvature(at.score, None)
+    # A −Hessian that no longer fits leaves much of the gradient.
+    return _ScoresAndCurvature(moved.score, None if moved.norm > _STALE * point.norm else hessian)
 
 
 class BradleyTerryLists:

@@ -16,7 +16,14 @@ from concordant.arrays import Ints
 from concordant.data.index import Slots
 from concordant.errors import listing
 
-__all__ = ["disconnected_instances", "explain_disconnected", "explain_no_mle", "instances_without_mle", "others_alike"]
+__all__ = [
+    "disconnected_instances",
+    "explain_disconnected",
+    "explain_no_mle",
+    "instances_without_mle",
+    "items_in_words",
+    "others_alike",
+]
 
 
 def instances_without_mle(tail: NDArray[Any], head: NDArray[Any], slots: Slots) -> Ints:
@@ -59,6 +66,11 @@ def explain_no_mle(tail: NDArray[Any], head: NDArray[Any], slots: Slots, instanc
         never = "never met any of" if weak.max() else "never lost to any of"
         parts = [f"items {listing(top)} {never} {listing(rest)}"]
     return f"{', '.join(parts)} in instance {slots.instances[instance]!r}"
+
+
+def items_in_words(slots: Slots) -> str:
+    """Return the first items of all instances, for a message."""
+    return f"items {listing(slots.items.tolist(), 5)}"
 
 
 def others_alike(n: int) -> str:

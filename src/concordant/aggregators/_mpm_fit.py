@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from concordant.aggregators._mpm_variances import VARIANCE_RIDGE, JointProfile, Prior
+from concordant.aggregators._mpm_variances import PRECISE, VARIANCE_RIDGE, JointProfile, Prior
 from concordant.aggregators._net_counts import NetCounts, net_counts
 from concordant.arrays import Floats
 from concordant.data.preferences import Preferences
@@ -29,6 +29,7 @@ from concordant.kernels.mpm import (
     pair_distributions,
     solve_scores,
 )
+from concordant.learning.newton import NewtonResult, NewtonState, NewtonStep, maximise
 from concordant.learning.resumable import NO_CHECKPOINT, Checkpointer, State, join_states, minimise, split_states
 
 if TYPE_CHECKING:
@@ -197,8 +198,7 @@ class ProfileLikelihood:
     """The weighted mean over instances of the profile likelihood, as a function of the adherence.
 
     `weight` is the sum of the weights of all instances. `blocks` hold the scores found last, from which the next search
-    starts; a line search that steps back restores them. Each evaluation makes new blocks of the previous ones, so that
-    a lost block can be recomputed.
+    starts. Each evaluation makes new blocks of the previous ones, so that a lost block can be recomputed.
     """
 
     def __init__(self, blocks: Shards[AdherenceBlock], weight: float, n_experts: int) -> None:
@@ -214,6 +214,12 @@ class ProfileLikelihood:
             value += block_value
             gradient += block_gradient
         return value / self._weight, gradient / self._weight
+
+    def at(self, theta: Floats, blocks: Shards[AdherenceBlock]) -> _AdherencePoint:
+        """Return the point at some adherence; the search for its scores starts at those of `blocks`."""
+        self.blocks = blocks
+        value, gradient = self(theta)
+        return _AdherencePoint(theta, self.blocks, value, gradient)
 
     def hessian(self, theta: Floats) -> Floats:
         """Return the Hessian at the adherence of the last evaluation."""
@@ -276,10 +282,10 @@ def maximise_adherence(
     """
     n_experts = len(has_preferences)
     way = _newton if n_experts <= _DENSE_EXPERTS and largest <= _DENSE_ITEMS else _quasi_newton
-    at = way(profile, n_experts, tol, max_iter, report, checkpoint)
-    norm = max(_projected_gradient_norm(at.theta, at.gradient), *at.blocks.map(attrgetter("norm")))
-    theta, _ = _rescaled(at.theta, has_preferences)
-    return AdherenceFit(theta, at.value, norm, at.n_iter, bool(norm <= tol), at.trace)
+    end = way(profile, n_experts, tol, max_iter, report, checkpoint)
+    norm = max(end.gradient_norm, *end.point.blocks.map(attrgetter("norm")))
+    theta, _ = _rescaled(end.point.theta, has_preferences)
+    return AdherenceFit(theta, end.objective, norm, end.n_iter, bool(norm <= tol), end.trace)
 
 
 def _rescaled(theta: Floats, has_preferences: NDArray[np.bool_]) -> tuple[Floats, float]:
@@ -293,15 +299,17 @@ def _projected_gradient_norm(theta: Floats, gradient: Floats) -> float:
     return float(np.abs(np.clip(theta + gradient, 0.0, 1.0) - theta).max(initial=0.0))
 
 
-class _AdherenceState(NamedTuple):
-    """The state of the optimiser: adherence, blocks with their scores, objective, gradient, and past objectives."""
+class _AdherencePoint(NamedTuple):
+    """The adherence, the blocks with their scores, the objective and its gradient."""
 
     theta: Floats
     blocks: Shards[AdherenceBlock]
     value: float
     gradient: Floats
-    trace: list[float]
-    n_iter: int
+
+    @property
+    def norm(self) -> float:
+        return _projected_gradient_norm(self.theta, self.gradient)
 
 
 def _newton(
@@ -311,48 +319,36 @@ def _newton(
     max_iter: int,
     report: Callable[[int, int], None],
     checkpoint: Checkpointer,
-) -> _AdherenceState:
+) -> NewtonResult[_AdherencePoint]:
     known = checkpoint.restore()
     if known is None:
-        theta = np.ones(n_experts)
-        value, gradient = profile(theta)
-        at = _AdherenceState(theta, profile.blocks, value, gradient, [value], 0)
+        at = profile.at(np.ones(n_experts), profile.blocks)
+        start = NewtonState(at, 0, False, [at.value])
     else:
         trace = known["trace"].tolist()
         profile.restore(known)
-        at = _AdherenceState(known["theta"], profile.blocks, trace[-1], known["gradient"], trace, int(known["n_iter"]))
+        at = _AdherencePoint(known["theta"], profile.blocks, trace[-1], known["gradient"])
+        start = NewtonState(at, len(trace) - 1, bool(known["done"]), trace)
 
-    def state() -> State:
-        flat = {"theta": at.theta, "gradient": at.gradient, "trace": np.array(at.trace), "n_iter": np.array(at.n_iter)}
+    def newton_step(at: _AdherencePoint) -> NewtonStep[_AdherencePoint]:
+        step = _step(profile.hessian(at.theta), at.gradient, at.theta, at.norm)
+        return NewtonStep(lambda part: profile.at(np.clip(at.theta + part * step, 0.0, 1.0), at.blocks))
+
+    def state(at: NewtonState[_AdherencePoint]) -> State:
+        flat = {"theta": at.point.theta, "gradient": at.point.gradient}
+        flat |= {"trace": np.array(at.trace), "done": np.array(at.done)}
         return flat | dict(profile.state())
 
-    n_iter = at.n_iter
-    with checkpoint.steps(max_iter):
-        while n_iter < max_iter:
-            norm = _projected_gradient_norm(at.theta, at.gradient)
-            # Continue to the rounding error: another Newton step costs little and squares the error.
-            if norm <= min(tol, 1e-14):
-                break
-            n_iter += 1
-            step = _step(profile.hessian(at.theta), at.gradient, at.theta, norm)
-            step_size = 1.0
-            while True:
-                trial = np.clip(at.theta + step_size * step, 0.0, 1.0)
-                new_value, gradient = profile(trial)
-                rise = float(at.gradient @ (trial - at.theta))
-                if new_value >= at.value + 1e-4 * max(rise, 0.0) - 1e-15 * abs(at.value) or step_size < 1e-10:
-                    break
-                profile.blocks = at.blocks
-                step_size *= 0.5
-            done = norm <= tol and _projected_gradient_norm(trial, gradient) >= 0.5 * norm
-            if step_size < 1e-10 or done:
-                # Only rounding error is left.
-                at = at._replace(n_iter=n_iter)
-                break
-            at = _AdherenceState(trial, profile.blocks, new_value, gradient, [*at.trace, new_value], n_iter)
-            checkpoint.save(n_iter, state)
-            report(n_iter, max_iter)
-    return at
+    return maximise(
+        start,
+        newton_step,
+        # Go on to the rounding error: another Newton step costs little and squares the error.
+        tol=min(tol, PRECISE),
+        max_iter=max_iter,
+        report=lambda done, _: report(done, max_iter),
+        checkpoint=checkpoint,
+        save=state,
+    )
 
 
 def _step(hessian: Floats, gradient: Floats, theta: Floats, norm: float) -> Floats:
@@ -378,7 +374,7 @@ def _quasi_newton(
     max_iter: int,
     report: Callable[[int, int], None],
     checkpoint: Checkpointer,
-) -> _AdherenceState:
+) -> NewtonResult[_AdherencePoint]:
     trace: list[float] = []
 
     def negative(theta: Floats) -> tuple[float, Floats]:
@@ -402,8 +398,8 @@ def _quasi_newton(
         # The search for scores starts at the previous ones, which are part of the state.
         extra_state=profile.state,
     )
-    value, gradient = profile(found.x)
-    return _AdherenceState(found.x, profile.blocks, value, gradient, trace, found.n_iter)
+    at = profile.at(found.x, profile.blocks)
+    return NewtonResult(at, at.value, at.norm, found.n_iter, at.norm <= tol, trace)
 
 
 def gradient_ascent(

@@ -14,9 +14,10 @@ from concordant.arrays import Floats, Ints
 from concordant.kernels.linear_systems import cholesky_solve
 from concordant.kernels.mpm import PackedCounts, informative, solve_semidefinite
 from concordant.kernels.mpm_variance import pair_covariances, pair_gradient, pair_hessian
+from concordant.learning.newton import NewtonResult, NewtonState, NewtonStep, maximise
 from concordant.learning.optimisers import LBFGS, Objective, max_norm
 
-__all__ = ["VARIANCE_RIDGE", "JointProfile", "Prior", "Variances", "gradient_ascent", "solve_variances"]
+__all__ = ["PRECISE", "VARIANCE_RIDGE", "JointProfile", "Prior", "Variances", "gradient_ascent", "solve_variances"]
 
 # The precision per preference and item of the prior on log variances.
 VARIANCE_RIDGE = 1.0
@@ -25,6 +26,8 @@ VARIANCE_RIDGE = 1.0
 _MEMORY = 20
 # Up to this many items the last steps are Newton's, with a dense Hessian.
 _POLISHED_ITEMS = 400
+# Where a gradient is below this, one more Newton step leaves only rounding errors.
+PRECISE = 1e-9
 
 
 class Prior(NamedTuple):
@@ -115,14 +118,14 @@ def solve_variances(
     # Newton steps converge quadratically: where they follow, L-BFGS may stop early.
     first_tol = max(tol, newton_tol) if m <= _POLISHED_ITEMS else tol
     z, value, gradient, n_iter = _lbfgs(objective, np.concatenate([score, beta]), first_tol, max_iter)
+    value, norm = -value, max_norm(gradient)
     if m <= _POLISHED_ITEMS:
-        z, value, gradient, newton_steps = _newton(
-            objective, z, value, gradient, table, share, theta, prior, max_iter - n_iter
-        )
-        n_iter += newton_steps
+        start = _Point(z, value, -gradient, norm)
+        end = _newton(objective, start, table, share, theta, prior, max_iter - n_iter)
+        z, value, norm, n_iter = end.point.z, end.objective, end.gradient_norm, n_iter + end.n_iter
     shift = float(z[m:].mean())
     out = z[:m] * np.exp(-shift)
-    return Variances(out - out.mean(), z[m:] - shift, -value, max_norm(gradient), n_iter)
+    return Variances(out - out.mean(), z[m:] - shift, value, norm, n_iter)
 
 
 def _lbfgs(objective: Objective, start: Floats, tol: float, max_iter: int) -> tuple[Floats, float, Floats, int]:
@@ -141,42 +144,41 @@ def _lbfgs(objective: Objective, start: Floats, tol: float, max_iter: int) -> tu
     return solver.point(state), value, gradient, n_iter
 
 
+class _Point(NamedTuple):
+    """Scores and log variances, the objective there, and its gradient with its norm."""
+
+    z: Floats
+    value: float
+    gradient: Floats
+    norm: float
+
+
 def _newton(
-    objective: Objective,
-    z: Floats,
-    value: float,
-    gradient: Floats,
-    table: Floats,
-    share: Floats,
-    theta: Floats,
-    prior: Prior,
-    max_iter: int,
-) -> tuple[Floats, float, Floats, int]:
-    """Return the point after at most `max_iter` Newton steps, none of which increases the objective."""
-    m = len(z) // 2
+    objective: Objective, start: _Point, table: Floats, share: Floats, theta: Floats, prior: Prior, max_iter: int
+) -> NewtonResult[_Point]:
+    """Return the stationary point to full precision, by at most `max_iter` Newton steps that raise the objective."""
+    m = len(start.z) // 2
     hessian, mean = np.empty((2 * m, 2 * m)), np.empty((len(share), 2 * m))
-    for n_iter in range(max_iter):
-        norm = max_norm(gradient)
-        pair_hessian(table, share, theta, z[:m], z[m:], mean, hessian)
-        prior.add_curvature(z, hessian)
-        right = -gradient[:, None]
-        step = right[:, 0]
-        if not cholesky_solve(hessian.copy(), right):
-            # Not positive definite: take absolute eigenvalues, which give a descent step.
+
+    def newton_step(at: _Point) -> NewtonStep[_Point]:
+        pair_hessian(table, share, theta, at.z[:m], at.z[m:], mean, hessian)
+        prior.add_curvature(at.z, hessian)
+        column = at.gradient[:, None].copy()
+        step = column[:, 0]
+        if not cholesky_solve(hessian.copy(), column):
+            # Not positive definite: take absolute eigenvalues, which give an ascent step.
             curvature, axes = np.linalg.eigh(hessian)
             size = np.maximum(np.abs(curvature), 1e-14 * max(float(curvature[-1]), 1e-300))
-            step = axes @ ((axes.T @ -gradient) / size)
-        step_size = 1.0
-        while True:
-            trial = z + step_size * step
-            new_value, new_gradient = objective(trial)
-            if new_value <= value + 1e-14 * abs(value) or step_size < 1e-8:
-                break
-            step_size *= 0.5
-        if step_size < 1e-8 or (norm < 1e-9 and max_norm(new_gradient) >= 0.5 * norm):
-            return z, value, gradient, n_iter
-        z, value, gradient = trial, new_value, new_gradient
-    return z, value, gradient, max_iter
+            step = axes @ ((axes.T @ at.gradient) / size)
+
+        def trial(part: float) -> _Point:
+            z = at.z + part * step
+            value, gradient = objective(z)
+            return _Point(z, -value, -gradient, max_norm(gradient))
+
+        return NewtonStep(trial)
+
+    return maximise(NewtonState(start, 0, False, []), newton_step, tol=PRECISE, max_iter=max_iter)
 
 
 def gradient_ascent(table: Floats, share: Floats, theta: Floats, steps: int) -> Variances:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -28,7 +28,17 @@ if TYPE_CHECKING:
     from concordant.kernels.bradley_terry_votes import VoteRows
     from concordant.kernels.pair_counts import Pairs
 
-__all__ = ["ListOutcomes", "PairwiseOutcomes", "ExpertGradients", "ComparisonOutcomes", "has_ties", "pairs_per_choice"]
+__all__ = [
+    "ListOutcomes",
+    "PairwiseOutcomes",
+    "ExpertGradients",
+    "ComparisonOutcomes",
+    "has_ties",
+    "pairs_per_choice",
+    "with_reweighted_outcomes",
+]
+
+P = TypeVar("P", "Pairs", "VoteRows")
 
 # Precision of the prior behind published rows, for outcomes from lists, in units of T / M.
 _PUBLISHED_PRIOR = 2.0
@@ -256,20 +266,29 @@ class ComparisonOutcomes(PairwiseOutcomes):
         from concordant.kernels.pair_counts import from_rows
 
         if not self.has_experts:
-            p = self.pairs
-            counts = [np.empty(len(p.left)) for _ in range(3)]
-            for (first, last), stream in zip(pairwise(p.starts.tolist()), streams, strict=True):
-                for drawn, given in zip(counts, (p.n_left, p.n_right, p.n_ties), strict=True):
-                    drawn[first:last] = bayesian_bootstrap_weights(given[first:last], stream)
-            return p._replace(n_left=counts[0], n_right=counts[1], n_ties=counts[2])
+            return with_reweighted_outcomes(self.pairs, streams)
+        factor = self._expert_factors(streams)
+        left, right, n_left, n_right, n_ties = self.rows
+        reweighted = left, right, n_left * factor, n_right * factor, n_ties * factor
+        return from_rows(*reweighted, self.votes.row_starts, self.slots.offsets, ordered=self.sided)
+
+    def _expert_factors(self, streams: Sequence[np.random.Generator]) -> Floats:
+        """Return the bootstrap weight of every row: that of its expert in its instance."""
         factor = np.ones(self.votes.n_rows)
         for n, stream in enumerate(streams):
             (first, last), cluster, size = self._clusters(n)
             if size:
                 factor[first:last] = bayesian_bootstrap_weights(np.ones(size), stream)[cluster]
-        left, right, n_left, n_right, n_ties = self.rows
-        reweighted = left, right, n_left * factor, n_right * factor, n_ties * factor
-        return from_rows(*reweighted, self.votes.row_starts, self.slots.offsets, ordered=self.sided)
+        return factor
+
+
+def with_reweighted_outcomes(rows: P, streams: Sequence[np.random.Generator]) -> P:
+    """Return pairs or votes with their outcomes reweighted by the bootstrap, one stream per instance."""
+    counts = np.stack([rows.n_left, rows.n_right, rows.n_ties])
+    for (first, last), stream in zip(pairwise(rows.starts.tolist()), streams, strict=True):
+        for own in counts:
+            own[first:last] = bayesian_bootstrap_weights(own[first:last], stream)
+    return rows._replace(n_left=counts[0], n_right=counts[1], n_ties=counts[2])
 
 
 class ListOutcomes(PairwiseOutcomes):

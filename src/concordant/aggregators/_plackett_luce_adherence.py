@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
@@ -15,8 +17,9 @@ from numpy.typing import NDArray
 
 from concordant.aggregators._pairwise_votes import LARGE, each_instance
 from concordant.arrays import Floats, Ints
-from concordant.execution import Shards, report_progress, threads
+from concordant.execution import InMemory, Shards, report_progress, threads
 from concordant.kernels import lists
+from concordant.learning.newton import NewtonResult, NewtonState, NewtonStep, maximise
 from concordant.learning.optimisers import max_norm
 from concordant.learning.resumable import Checkpointer, State, join_states, split_states
 
@@ -82,85 +85,80 @@ class AdherenceLearner:
         # Threads do not speed up small instances.
         self.small = largest < LARGE
 
-    def learn(self, checkpoint: Checkpointer) -> tuple[int, bool, float, list[float]]:
-        """Maximise over α; return the number of steps, whether they converged, the gradient norm and the objectives."""
-        max_iter, tol = self.max_iter, self.tol
-        known = checkpoint.restore()
+    def learn(self, checkpoint: Checkpointer) -> NewtonResult[_AdherencePoint]:
+        """Maximise over α; return how the search ended."""
+        end = maximise(
+            self._start(checkpoint.restore()),
+            self._newton_step,
+            tol=self.tol,
+            max_iter=self.max_iter,
+            # The scores of every instance are optimal to a tolerance of their own.
+            noise=1e-12,
+            report=lambda done, _: report_progress(done, self.max_iter),
+            checkpoint=checkpoint,
+            save=self._checkpoint_state,
+        )
+        self.theta, self.blocks = end.point.theta, end.point.blocks
+        return end
+
+    def _start(self, known: State | None) -> NewtonState[_AdherencePoint]:
+        """Return the state at equal adherence, or that of a checkpoint."""
+        # The search keeps the blocks of its present point only.
+        blocks, self.blocks = self.blocks, InMemory([])
         if known is None:
-            value, self.blocks = self._profile(self.theta)
-            trace, done = [value], len(self.active) == 0
-        else:
-            self.theta = known["theta"]
-            with self._one_thread():
-                self.blocks = self.blocks.persist_each(_restored, split_states(known), self.theta)
-            trace, done = known["trace"].tolist(), bool(known["done"])
-        norm, metric = np.inf if len(self.active) else 0.0, np.sqrt(self.choices[self.active])
-        with checkpoint.steps(max_iter):
-            for n_iter in range(len(trace) - 1, max_iter + 1):
-                if len(self.active) == 0:
-                    break
-                gradient, hessian = self._derivatives()
-                theta = self.theta[self.active]
-                multiplier = float(theta @ gradient) / float(metric @ metric)
-                # In units of one expert's choices. An expert at the bound 0 with a negative gradient stays there.
-                ascent = gradient / metric - multiplier * metric * theta
-                free = (theta > 0) | (ascent > 0)
-                norm = max_norm(ascent[free] / metric[free])
-                if (done and norm <= tol) or n_iter == max_iter:
-                    break
-                done = norm <= tol
-                step = np.zeros(len(theta))
-                step[free] = _tangent_step(ascent, hessian, multiplier, metric, theta, free) / metric[free]
-                moved = self._move(step, trace[-1], done)
-                if moved is None:
-                    break
-                trace = [*trace, moved]
-                checkpoint.save(n_iter + 1, lambda: self._checkpoint_state(trace, done))  # noqa: B023 - called at once or never
-                report_progress(n_iter + 1, max_iter)
-        return len(trace) - 1, norm <= tol, norm, trace
+            at = self._at(self.theta, blocks)
+            return NewtonState(at, 0, len(self.active) == 0, [at.value])
+        with self._one_thread():
+            blocks = blocks.persist_each(_restored, split_states(known), known["theta"])
+        trace = known["trace"].tolist()
+        return NewtonState(_AdherencePoint(self, known["theta"], blocks), len(trace) - 1, bool(known["done"]), trace)
 
     def gather(self, function: Callable[[PlackettLuceBlock], T]) -> list[T]:
         """Return the result of a function for each block."""
         with self._one_thread():
             return list(self.blocks.map(function))
 
-    def _checkpoint_state(self, trace: list[float], done: bool) -> State:
+    def _checkpoint_state(self, at: NewtonState[_AdherencePoint]) -> State:
         """Return the state for a checkpoint."""
-        states = join_states(self.gather(_state))
-        return states | {"theta": self.theta, "trace": np.array(trace), "done": np.array(done)}
+        with self._one_thread():
+            states = join_states(list(at.point.blocks.map(_state)))
+        return states | {"theta": at.point.theta, "trace": np.array(at.trace), "done": np.array(at.done)}
 
-    def _move(self, step: Floats, value: float, is_last: bool) -> float | None:
-        """Backtrack along a step until the objective rises; return the objective, None where it does not rise."""
-        length = min(1.0, 0.5 / max(max_norm(step), 1e-300))
-        for _ in range(1 if is_last else 40):
-            theta = self.theta.copy()
-            theta[self.active] = self._normalised(np.maximum(theta[self.active] + length * step, 0.0))
-            trial_value, blocks = self._profile(theta)
-            if trial_value >= value - 1e-12 * (1.0 + abs(value)):
-                self.theta, self.blocks = theta, blocks
-                return trial_value
-            length /= 2
-        return None
+    def _newton_step(self, at: _AdherencePoint) -> NewtonStep[_AdherencePoint]:
+        """Return the Newton step along the ellipsoid."""
+        slope = at.slope
+        step = np.zeros(len(self.active))
+        step[slope.free] = slope.tangent_step() / slope.metric[slope.free]
+
+        def trial(part: float) -> _AdherencePoint:
+            theta = at.theta.copy()
+            theta[self.active] = self._normalised(np.maximum(theta[self.active] + part * step, 0.0))
+            return self._at(theta, at.blocks)
+
+        return NewtonStep(trial, min(1.0, 0.5 / max(max_norm(step), 1e-300)))
+
+    def _at(self, theta: Floats, blocks: Shards[PlackettLuceBlock]) -> _AdherencePoint:
+        """Return the point at α; the search for its scores starts at those of `blocks`."""
+        with self._one_thread():
+            return _AdherencePoint(self, theta, blocks.persist(_profiled, theta, self.max_iter, self.tol))
 
     def _normalised(self, theta: Floats) -> Floats:
         choices = self.choices[self.active]
         out: Floats = theta * np.sqrt(choices.sum() / max(float(choices @ theta**2), 1e-300))
         return out
 
-    def _profile(self, theta: Floats) -> tuple[float, Shards[PlackettLuceBlock]]:
-        """Return the objective at α, and the blocks with the optimal scores there."""
+    def value(self, blocks: Shards[PlackettLuceBlock]) -> float:
+        """Return the objective at the scores of the blocks."""
         with self._one_thread():
-            blocks = self.blocks.persist(_profiled, theta, self.max_iter, self.tol)
             # Instance by instance, so that the sum does not depend on the blocks.
-            value = sum(value for values in blocks.map(_values) for value in values)
-        return float(value), blocks
+            return float(sum(value for values in blocks.map(_values) for value in values))
 
-    def _derivatives(self) -> tuple[Floats, Floats]:
+    def _derivatives(self, blocks: Shards[PlackettLuceBlock]) -> tuple[Floats, Floats]:
         """Return the gradient and −Hessian over the active experts (only its diagonal for very many)."""
         k = len(self.active)
         gradient, hessian = np.zeros(k), np.zeros((k, k if k <= _MOST_EXPERTS else 1))
         with self._one_thread():
-            for block_gradient, block_hessian in self.blocks.map(_derivatives, self.active):
+            for block_gradient, block_hessian in blocks.map(_derivatives, self.active):
                 gradient += block_gradient
                 hessian += block_hessian
         return gradient, hessian
@@ -168,6 +166,33 @@ class AdherenceLearner:
     def _one_thread(self) -> AbstractContextManager[None]:
         """Return a context for work on the blocks: one thread where instances are small."""
         return threads(1) if self.small else nullcontext()
+
+
+@dataclass(frozen=True)
+class _AdherencePoint:
+    """The adherence of all experts, and the blocks with the scores that are optimal there."""
+
+    learner: AdherenceLearner
+    theta: Floats
+    blocks: Shards[PlackettLuceBlock]
+
+    @cached_property
+    def value(self) -> float:
+        return self.learner.value(self.blocks)
+
+    @cached_property
+    def slope(self) -> _Slope:
+        """The derivatives along the ellipsoid."""
+        gradient, hessian = self.learner._derivatives(self.blocks)
+        active = self.learner.active
+        return _Slope.of(gradient, hessian, self.theta[active], np.sqrt(self.learner.choices[active]))
+
+    @property
+    def norm(self) -> float:
+        if not len(self.learner.active):
+            return 0.0
+        slope = self.slope
+        return max_norm(slope.ascent[slope.free] / slope.metric[slope.free])
 
 
 def _rescaled(block: PlackettLuceBlock, theta: Floats) -> list[PenalisedLikelihood]:
@@ -237,22 +262,43 @@ def _restored(block: PlackettLuceBlock, known: State, theta: Floats) -> Plackett
     return block._replace(models=models, optima=restored_optima(models, known))
 
 
-def _tangent_step(
-    ascent: Floats, hessian: Floats, multiplier: float, metric: Floats, theta: Floats, free: NDArray[np.bool_]
-) -> Floats:
-    """Return the Newton step along the ellipsoid, in coordinates in which it is a sphere; always an ascent step."""
-    normal = (metric * theta)[free]
-    normal = normal / max(float(np.sqrt(normal @ normal)), 1e-300)
-    tangent_gradient = ascent[free] - normal * float(normal @ ascent[free])
-    if hessian.shape[1] == 1:
-        curvature = hessian[free, 0] / metric[free] ** 2 + multiplier
-        out: Floats = tangent_gradient / np.maximum(np.abs(curvature), 1e-6 * max(max_norm(curvature), 1e-300))
-        return out
-    table = hessian[np.ix_(free, free)] / (metric[free][:, None] * metric[free][None, :])
-    table = table + multiplier * np.eye(len(tangent_gradient))
-    projection = np.eye(len(tangent_gradient)) - normal[:, None] * normal[None, :]
-    curvature, axes = np.linalg.eigh(projection @ table @ projection)
-    # Negative eigenvalues are replaced by their absolute values, so that the step ascends.
-    curvature = np.maximum(np.abs(curvature), 1e-6 * max(max_norm(curvature), 1e-300))
-    out = projection @ (axes @ ((axes.T @ tangent_gradient) / curvature))
-    return np.asarray(out)
+class _Slope(NamedTuple):
+    """Derivatives along the ellipsoid in the coordinates √T α, in which it is a sphere.
+
+    `ascent` is the gradient less the part that the constraint takes up, by its `multiplier`; `hessian` is −Hessian by
+    α, or its diagonal; `free` are the experts that are not held at the bound 0.
+    """
+
+    ascent: Floats
+    hessian: Floats
+    multiplier: float
+    metric: Floats
+    normal: Floats
+    free: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, gradient: Floats, hessian: Floats, theta: Floats, metric: Floats) -> _Slope:
+        """Return the derivatives along the ellipsoid from those by α."""
+        multiplier = float(theta @ gradient) / float(metric @ metric)
+        # In units of one expert's choices. An expert at the bound 0 with a negative gradient stays there.
+        ascent = gradient / metric - multiplier * metric * theta
+        return cls(ascent, hessian, multiplier, metric, metric * theta, (theta > 0) | (ascent > 0))
+
+    def tangent_step(self) -> Floats:
+        """Return the Newton step of the free experts along the sphere; always an ascent step."""
+        free, metric = self.free, self.metric[self.free]
+        normal = self.normal[free]
+        normal = normal / max(float(np.sqrt(normal @ normal)), 1e-300)
+        gradient = self.ascent[free] - normal * float(normal @ self.ascent[free])
+        if self.hessian.shape[1] == 1:
+            curvature = self.hessian[free, 0] / metric**2 + self.multiplier
+            out: Floats = gradient / np.maximum(np.abs(curvature), 1e-6 * max(max_norm(curvature), 1e-300))
+            return out
+        table = self.hessian[np.ix_(free, free)] / (metric[:, None] * metric[None, :])
+        table = table + self.multiplier * np.eye(len(gradient))
+        projection = np.eye(len(gradient)) - normal[:, None] * normal[None, :]
+        curvature, axes = np.linalg.eigh(projection @ table @ projection)
+        # Negative eigenvalues are replaced by their absolute values, so that the step ascends.
+        curvature = np.maximum(np.abs(curvature), 1e-6 * max(max_norm(curvature), 1e-300))
+        out = projection @ (axes @ ((axes.T @ gradient) / curvature))
+        return np.asarray(out)

@@ -17,6 +17,7 @@ from concordant.arrays import Floats
 from concordant.errors import NoFiniteEstimateError
 from concordant.execution import report_progress
 from concordant.kernels.linear_systems import solve_positive_definite
+from concordant.learning.newton import NewtonResult, NewtonState, NewtonStep, maximise
 from concordant.learning.optimisers import max_norm
 from concordant.learning.resumable import Checkpointer
 
@@ -37,8 +38,8 @@ class LinearFit(NamedTuple):
         The coefficients b of the basis; the scores of an instance are its design times b.
     ties : TieParameters
         The tie parameters; without any, only that of size 1.
-    value, norm, n_iter, converged
-        The objective, the largest derivative over the number of choices, and how the search ended.
+    end : NewtonResult
+        How the search ended; the gradient norm is over the number of choices.
     models, designs : sequences
         The likelihoods and the designs of the instances.
     information : float64[p, p]
@@ -47,10 +48,7 @@ class LinearFit(NamedTuple):
 
     coefficients: Floats
     ties: TieParameters
-    value: float
-    norm: float
-    n_iter: int
-    converged: bool
+    end: NewtonResult[_Point]
     models: Sequence[PenalisedLikelihood]
     designs: Sequence[Floats]
     information: Floats
@@ -66,10 +64,12 @@ class LinearFit(NamedTuple):
 
 
 class _Point(NamedTuple):
-    """The objective at some parameters and its gradient."""
+    """Parameters, with the objective there, its gradient and the norm of that."""
 
+    parameters: Floats
     value: float
     gradient: Floats
+    norm: float
 
 
 class _LinearLikelihood:
@@ -109,7 +109,7 @@ class _LinearLikelihood:
             gradient[: self.r] += design.T @ at.gradient
             if len(point) > self.r and isinstance(model, DavidsonLuceLikelihood):
                 gradient[self.r :] += model.tie_gradient(score)
-        return _Point(value, gradient)
+        return _Point(point, value, gradient, max_norm(gradient) / self.unit)
 
     def information(self, point: Floats, *, exact: bool = True) -> Floats:
         """Return −Hessian of the objective."""
@@ -119,15 +119,22 @@ class _LinearLikelihood:
             out += _through(design, _tables(model, score, exact=exact).hessian)
         return (out + out.T) / 2
 
-    def newton_step(self, point: Floats, gradient: Floats) -> Floats:
-        """Return the Newton step; ordered partitions, which are not concave, may need an approximation."""
-        right = gradient[:, None]
+    def newton_step(self, at: _Point) -> NewtonStep[_Point]:
+        """Return the Newton step."""
+        step = self._direction(at)
+        reach = max((max_norm(d @ step[: self.r]) for d in self.designs), default=0.0)
+        length = min(1.0, _LONGEST_STEP / max(reach, max_norm(step[self.r :]), 1e-300))
+        return NewtonStep(lambda part: self.evaluate(at.parameters + part * step), length, float(at.gradient @ step))
+
+    def _direction(self, at: _Point) -> Floats:
+        """Return the full Newton step; ordered partitions, which are not concave, may need an approximation."""
+        right = at.gradient[:, None]
         for exact in (True, False):
-            information = self.information(point, exact=exact)
+            information = self.information(at.parameters, exact=exact)
             found = solve_positive_definite(information, right)
             if found is not None:
                 return found[:, 0]
-        return np.asarray(np.linalg.lstsq(information, gradient, rcond=None)[0], dtype=np.float64)
+        return np.asarray(np.linalg.lstsq(information, at.gradient, rcond=None)[0], dtype=np.float64)
 
 
 def _tables(model: PenalisedLikelihood, score: Floats, **options: Any) -> SandwichParts:
@@ -157,49 +164,32 @@ def fit(
     """Maximise the likelihood of all instances over the coefficients of their designs, and over the tie parameters."""
     objective = _LinearLikelihood(models, designs)
     known = checkpoint.restore()
-    point, n_iter, done = objective.start, 0, False
-    if known is not None:
-        point, n_iter, done = known["point"], int(known["n_iter"]), bool(known["done"])
-    at = objective.evaluate(point)
-    if at is None:
+    start = objective.evaluate(objective.start if known is None else known["point"])
+    if start is None:
         raise ValueError("the parameters to start from are out of range")
-    norm = max_norm(at.gradient) / objective.unit
-    with checkpoint.steps(max_iter):
-        while n_iter < max_iter and not done and norm > 0:
-            # One more step than `tol` asks for, to be exact.
-            done = norm <= tol
-            step = objective.newton_step(point, at.gradient)
-            reach = max((max_norm(d @ step[: objective.r]) for d in objective.designs), default=0.0)
-            length = min(1.0, _LONGEST_STEP / max(reach, max_norm(step[objective.r :]), 1e-300))
-            moved = None
-            for _ in range(1 if done else 60):
-                trial = point + length * step
-                found = objective.evaluate(trial)
-                if found is not None and found.value >= at.value - 1e-13 * (1.0 + abs(at.value)):
-                    moved = trial, found
-                    break
-                length /= 2
-            if moved is None or (done and max_norm(moved[1].gradient) > max_norm(at.gradient)):
-                break
-            (point, at), n_iter = moved, n_iter + 1
-            norm = max_norm(at.gradient) / objective.unit
-            checkpoint.save(n_iter, lambda: _state(point, n_iter, done))  # noqa: B023 - called at once or never
-            report_progress(n_iter, max_iter)
+    trace, done = ([start.value], False) if known is None else (known["trace"].tolist(), bool(known["done"]))
+    end = maximise(
+        NewtonState(start, len(trace) - 1, done, trace),
+        objective.newton_step,
+        tol=tol,
+        max_iter=max_iter,
+        report=lambda done, _: report_progress(done, max_iter),
+        checkpoint=checkpoint,
+        save=_state,
+    )
+    point = end.point.parameters
     return LinearFit(
         point[: objective.r],
         objective.ties_at(point),
-        at.value,
-        norm,
-        n_iter,
-        norm <= tol,
+        end,
         objective.models_at(point),
         objective.designs,
         objective.information(point),
     )
 
 
-def _state(point: Floats, n_iter: int, done: bool) -> dict[str, NDArray[Any]]:
-    return {"point": point, "n_iter": np.array(n_iter), "done": np.array(done)}
+def _state(at: NewtonState[_Point]) -> dict[str, NDArray[Any]]:
+    return {"point": at.point.parameters, "trace": np.array(at.trace), "done": np.array(at.done)}
 
 
 def covariance(fitted: LinearFit, *, clustered: bool) -> Floats:

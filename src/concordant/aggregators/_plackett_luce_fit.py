@@ -14,6 +14,7 @@ from concordant.kernels import plackett_luce
 from concordant.kernels.linear_systems import SMALL_SYSTEM, conjugate_gradients, solve_positive_definite
 from concordant.kernels.plackett_luce import Rankings
 from concordant.kernels.plackett_luce_lists import expanded
+from concordant.learning.newton import NewtonState, NewtonStep, maximise
 from concordant.learning.optimisers import max_norm
 from concordant.learning.resumable import NO_CHECKPOINT, Checkpointer, State
 
@@ -70,10 +71,12 @@ def restored_optima(models: Sequence[PenalisedLikelihood], known: State) -> list
     ]
 
 
-class _LikelihoodDerivatives(NamedTuple):
-    """The objective at some scores, its gradient gain − loss, and the diagonal of −Hessian."""
+class ScorePoint(NamedTuple):
+    """Scores, the objective there, its gradient gain − loss with its norm in choices, and the diagonal of −Hessian."""
 
+    score: Floats
     value: float
+    norm: float
     gradient: Floats
     diagonal: Floats
     gain: Floats
@@ -146,7 +149,7 @@ class PenalisedLikelihood:
         spans = np.maximum.reduceat(own, starts) - np.minimum.reduceat(own, starts)
         return max_norm(self.rankings.theta * spans) < plackett_luce.MAX_SPAN
 
-    def evaluate(self, score: Floats) -> _LikelihoodDerivatives:
+    def evaluate(self, score: Floats) -> ScorePoint:
         """Return the objective and its derivatives."""
         gain, loss, diagonal = np.empty(self.size), np.empty(self.size), np.empty(self.size)
         value = self._log_likelihood(score - score.max(initial=-np.inf), gain, loss, diagonal)
@@ -155,10 +158,14 @@ class PenalisedLikelihood:
             more, rate = self.gamma
             worth = rate * np.exp(score)
             gain, loss, diagonal = gain + more, loss + worth, diagonal + worth
-            return _LikelihoodDerivatives(value, gain - loss, diagonal, gain, loss)
-        return _LikelihoodDerivatives(
-            value, gain - loss - self.precision * score, diagonal + self.precision, gain, loss
-        )
+            gradient = gain - loss
+        else:
+            gradient, diagonal = gain - loss - self.precision * score, diagonal + self.precision
+        return ScorePoint(score, value, max_norm(gradient) / self.scale, gradient, diagonal, gain, loss)
+
+    def at(self, score: Floats) -> ScorePoint | None:
+        """Return the objective and its derivatives, None where scores are too far apart."""
+        return self.evaluate(score) if self.within_range(score) else None
 
     def log_prior(self, score: Floats) -> float:
         """Return the logarithm of the prior density of the scores, without its constant."""
@@ -219,15 +226,21 @@ class PenalisedLikelihood:
             hessian += np.trace(hessian) / max(self.size, 1) ** 2
         return hessian
 
-    def newton_step(self, score: Floats, point: _LikelihoodDerivatives, accuracy: float) -> Floats:
+    def newton_step(self, point: ScorePoint) -> NewtonStep[ScorePoint]:
         """Return the Newton step, from a dense Hessian or by conjugate gradients."""
         if self.dense:
-            step = self._dense_step(score, point.gradient)
+            step = self._dense_step(point.score, point.gradient)
         else:
-            step, concave = self._conjugate_gradient_step(score, point, accuracy, True)
+            # Early steps need not be exact; the last ones do.
+            accuracy = min(0.1, max(np.sqrt(point.norm), 1e-5))
+            step, concave = self._conjugate_gradient_step(point, accuracy, True)
             if not concave:
-                step, _ = self._conjugate_gradient_step(score, point, accuracy, False)
-        return step - step.mean() if self.shift_free else step
+                step, _ = self._conjugate_gradient_step(point, accuracy, False)
+        if self.shift_free:
+            step = step - step.mean()
+
+        length = min(1.0, _LONGEST_STEP / max(max_norm(step * self.list_factor), 1e-300))
+        return NewtonStep(lambda part: self.at(point.score + part * step), length, _dot(point.gradient, step))
 
     def _dense_step(self, score: Floats, gradient: Floats) -> Floats:
         """Return the Newton step; where the objective is not concave, that of a positive definite approximation."""
@@ -246,12 +259,10 @@ class PenalisedLikelihood:
         # A Hessian with NaN gives no step, and the search ends.
         return np.full(self.size, np.nan) if found is None else found[:, 0]
 
-    def _conjugate_gradient_step(
-        self, score: Floats, point: _LikelihoodDerivatives, accuracy: float, exact: bool
-    ) -> tuple[Floats, bool]:
+    def _conjugate_gradient_step(self, point: ScorePoint, accuracy: float, exact: bool) -> tuple[Floats, bool]:
         """Return the Newton step by conjugate gradients, and whether the objective is concave along all of them."""
-        x = score - score.max()
-        prior = self.prior_curvature(score)
+        x = point.score - point.score.max()
+        prior = self.prior_curvature(point.score)
 
         def product(vector: Floats) -> Floats:
             out = np.empty(self.size)
@@ -287,30 +298,22 @@ class PenalisedLikelihood:
         return solve_positive_definite(self._regular_hessian(score), np.zeros((self.size, 1))) is not None
 
 
-class _OptimiserState(NamedTuple):
-    """The state of an optimiser after a step."""
+def _initial_state(model: PenalisedLikelihood, score: Floats, known: State | None) -> NewtonState[ScorePoint]:
+    """Return the state at some scores, or that of a checkpoint."""
+    if known is None:
+        return NewtonState(model.evaluate(score), 0, model.size == 0, [])
+    n_iter, done, is_expanded = known["progress"].tolist()
+    if is_expanded:
+        model.expand()
+    parts: dict[str, Any] = {name: known[name] for name in ScorePoint._fields}
+    point = ScorePoint(**parts | {"value": float(known["value"]), "norm": float(known["norm"])})
+    return NewtonState(point, n_iter, bool(done), [])
 
-    score: Floats
-    point: _LikelihoodDerivatives
-    n_iter: int
-    is_last: bool
 
-    def to_arrays(self, model: PenalisedLikelihood) -> dict[str, NDArray[Any]]:
-        """Return the state as arrays for a checkpoint, with whether the lists of the model are expanded."""
-        parts = {name: np.asarray(part) for name, part in self.point._asdict().items()}
-        return parts | {"score": self.score, "progress": np.array([self.n_iter, self.is_last, model.is_expanded])}
-
-    @classmethod
-    def of(cls, model: PenalisedLikelihood, score: Floats, known: State | None) -> _OptimiserState:
-        """Return the state of a checkpoint, or the initial state."""
-        if known is None:
-            return cls(score, model.evaluate(score), 0, model.size == 0)
-        n_iter, is_last, is_expanded = known["progress"].tolist()
-        if is_expanded:
-            model.expand()
-        gradient, diagonal, gain, loss = (known[name] for name in _LikelihoodDerivatives._fields[1:])
-        point = _LikelihoodDerivatives(float(known["value"]), gradient, diagonal, gain, loss)
-        return cls(known["score"], point, n_iter, bool(is_last))
+def _arrays(model: PenalisedLikelihood, at: NewtonState[ScorePoint]) -> dict[str, NDArray[Any]]:
+    """Return a state as arrays for a checkpoint, with whether the lists of the model are expanded."""
+    parts = {name: np.asarray(part) for name, part in at.point._asdict().items()}
+    return parts | {"progress": np.array([at.n_iter, at.done, model.is_expanded])}
 
 
 def newton(
@@ -318,47 +321,31 @@ def newton(
     score: Floats,
     max_iter: int,
     tol: float,
-    callback: Callable[[float], None] | None = None,
+    report: Callable[[int, float], None] | None = None,
     checkpoint: Checkpointer = NO_CHECKPOINT,
 ) -> Optimum:
-    """Return the maximum by Newton's method with backtracking; one more step than `tol` asks for, to be exact.
+    """Return the maximum by Newton's method with backtracking.
 
-    `callback` gets the gradient norm after every step, and `checkpoint` the state.
+    `report` gets the number of steps and the gradient norm after every step, and `checkpoint` the state.
     """
     # A start found for other factors may overflow with these.
-    at = _OptimiserState.of(model, score if model.within_range(score) else np.zeros(model.size), checkpoint.restore())
-    norm = max_norm(at.point.gradient) / model.scale
-    with checkpoint.steps(max_iter):
-        while not at.is_last and at.n_iter < max_iter and norm > min(tol, _ROUNDING):
-            # Early steps need not be exact; the last ones do.
-            step = model.newton_step(at.score, at.point, min(0.1, max(np.sqrt(norm), 1e-5)))
-            rise = _dot(at.point.gradient, step)
-            length = min(1.0, _LONGEST_STEP / max(max_norm(step * model.list_factor), 1e-300))
-            done, moved = norm <= tol, None
-            for _ in range(60):
-                trial = at.score + length * step
-                if model.within_range(trial):
-                    trial_point = model.evaluate(trial)
-                    trial_norm = max_norm(trial_point.gradient) / model.scale
-                    noise = 1e-13 * (1.0 + abs(at.point.value))
-                    risen = trial_point.value >= at.point.value + 1e-4 * length * rise - noise
-                    if risen and (trial_norm < norm or not done):
-                        moved = _OptimiserState(trial, trial_point, at.n_iter + 1, done)
-                        break
-                length /= 2
-                if done:
-                    break
-            at = at._replace(n_iter=at.n_iter + 1, is_last=True) if moved is None else moved
-            norm = max_norm(at.point.gradient) / model.scale
-            checkpoint.save(at.n_iter, lambda: at.to_arrays(model))  # noqa: B023 - called at once or never
-            if callback is not None and (moved is not None or done):
-                callback(norm)
+    start = score if model.within_range(score) else np.zeros(model.size)
+    end = maximise(
+        _initial_state(model, start, checkpoint.restore()),
+        model.newton_step,
+        tol=tol,
+        max_iter=max_iter,
+        report=report,
+        checkpoint=checkpoint,
+        save=lambda at: _arrays(model, at),
+    )
+    at = end.point
     if 0.0 < max_norm(at.score) < 1e-9:
         equal_scores = model.evaluate(np.zeros(model.size))
-        if max_norm(equal_scores.gradient) <= _ROUNDING * model.scale:
+        if equal_scores.norm <= _ROUNDING:
             # The votes favour no item: remove the rounding error, which would break ties.
-            at = at._replace(score=np.zeros(model.size), point=equal_scores)
-    return Optimum(at.score, at.point.value, norm, at.n_iter, norm <= tol)
+            at = equal_scores
+    return Optimum(at.score, at.value, end.gradient_norm, end.n_iter, end.converged)
 
 
 def _dot(a: Floats, b: Floats) -> float:
@@ -370,21 +357,33 @@ def minorise(
     model: PenalisedLikelihood, score: Floats, max_iter: int, tol: float, checkpoint: Checkpointer = NO_CHECKPOINT
 ) -> Optimum:
     """Return the maximum by Hunter's MM algorithm: each step maximises a lower bound that is separable over items."""
-    at = _OptimiserState.of(model, score, checkpoint.restore())
-    norm = max_norm(at.point.gradient) / model.scale
+
+    def moved(at: ScorePoint) -> Floats:
+        denominator = at.loss / np.exp(at.score)
+        if model.precision == 0:
+            score: Floats = np.log(at.gain / denominator)
+        else:
+            score = _item_roots(at.gain, denominator, model.precision, at.score)
+        return score - score.mean() if model.gamma is None else score
+
+    return _iterate(model, score, moved, max_iter, tol, checkpoint)
+
+
+def _iterate(
+    model: PenalisedLikelihood,
+    score: Floats,
+    moved: Callable[[ScorePoint], Floats],
+    max_iter: int,
+    tol: float,
+    checkpoint: Checkpointer,
+) -> Optimum:
+    """Return the scores after steps that are all taken, until the gradient norm is at most `tol`."""
+    at = _initial_state(model, score, checkpoint.restore())
     with checkpoint.steps(max_iter):
-        while not norm <= tol and at.n_iter < max_iter and model.size:
-            denominator = at.point.loss / np.exp(at.score)
-            if model.precision == 0:
-                moved = np.log(at.point.gain / denominator)
-            else:
-                moved = _item_roots(at.point.gain, denominator, model.precision, at.score)
-            if model.gamma is None:
-                moved = moved - moved.mean()
-            at = _OptimiserState(moved, model.evaluate(moved), at.n_iter + 1, False)
-            norm = max_norm(at.point.gradient) / model.scale
-            checkpoint.save(at.n_iter, lambda: at.to_arrays(model))  # noqa: B023 - called at once or never
-    return Optimum(at.score, at.point.value, norm, at.n_iter, norm <= tol)
+        while not at.point.norm <= tol and at.n_iter < max_iter and model.size:
+            at = NewtonState(model.evaluate(moved(at.point)), at.n_iter + 1, False, [])
+            checkpoint.save(at.n_iter, lambda: _arrays(model, at))  # noqa: B023 - called at once or never
+    return Optimum(at.point.score, at.point.value, at.point.norm, at.n_iter, at.point.norm <= tol)
 
 
 def _item_roots(gain: Floats, denominator: Floats, precision: float, score: Floats) -> Floats:
@@ -403,11 +402,6 @@ def gradient_ascent(
     model: PenalisedLikelihood, score: Floats, steps: int, checkpoint: Checkpointer = NO_CHECKPOINT
 ) -> Optimum:
     """Return the scores after a fixed number of steps of the published gradient ascent."""
-    at = _OptimiserState.of(model, score, checkpoint.restore())
-    with checkpoint.steps(steps):
-        while at.n_iter < steps and model.size:
-            moved = at.score + _PAPER_STEP / model.scale * at.point.gradient
-            at = _OptimiserState(moved, model.evaluate(moved), at.n_iter + 1, False)
-            checkpoint.save(at.n_iter, lambda: at.to_arrays(model))  # noqa: B023 - called at once or never
-    n_iter = at.n_iter if model.size else steps
-    return Optimum(at.score, at.point.value, max_norm(at.point.gradient) / model.scale, n_iter, True)
+    rate = _PAPER_STEP / model.scale
+    end = _iterate(model, score, lambda at: at.score + rate * at.gradient, steps, -1.0, checkpoint)
+    return end._replace(n_iter=steps if not model.size else end.n_iter, converged=True)

@@ -23,7 +23,8 @@ from concordant.kernels.lists import offsets_of, ranges
 
 if TYPE_CHECKING:
     from concordant.aggregators._plackett_luce_fit import PenalisedLikelihood
-    from concordant.aggregators.plackett_luce import PlackettLuce, _FittedModels, _RankingData
+    from concordant.aggregators._plackett_luce_rankings import RankingData
+    from concordant.aggregators.plackett_luce import PlackettLuce, _FittedModels
     from concordant.data.preferences import Preferences
     from concordant.kernels.plackett_luce import Rankings
 
@@ -64,7 +65,7 @@ def pairwise(model: PlackettLuce, votes: Preferences) -> Comparisons:
     return votes.comparisons("binary", ties=model._has_tie_parameters, missing=model.missing)
 
 
-def expert_fit(data: _RankingData, votes: Preferences, board: Consensus) -> ExpertFit:
+def expert_fit(data: RankingData, votes: Preferences, board: Consensus) -> ExpertFit:
     """Return the choices of single items by expert: their number and log-likelihood, and the score test's parts.
 
     A choice of i from the items R has the log-likelihood α s_i − log Σ_R exp(α s). Its derivative in α at 1 is s_i less
@@ -122,9 +123,7 @@ def _expanded(rankings: Rankings, size: int) -> Rankings:
     return expanded(rankings, size, rests) if len(rests) else rankings
 
 
-def working_responses(
-    estimate: _FittedModels, votes: Preferences, by: str, score: Floats, anchors: Ints | None
-) -> WorkingResponses:
+def working_responses(estimate: _FittedModels, votes: Preferences, by: str, score: Floats) -> WorkingResponses:
     """Return the working responses of one instance; `score` are those of all slots."""
     data, model, own = estimate.data, estimate.models[0], estimate.optima[0].score
     hessian = model.sandwich_parts(own).hessian if model.size else np.zeros((0, 0))
@@ -141,15 +140,7 @@ def working_responses(
         np.fill_diagonal(curvature, 0.0)
         table = curvature * (own[:, None] - own[None, :]) + _flows(data, model, own)
         names = votes.items.tolist()
-    return WorkingResponses(
-        names,
-        table,
-        hessian,
-        model.shift_free,
-        places,
-        score,
-        None if anchors is None else int(anchors[0]),
-    )
+    return WorkingResponses(names, table, hessian, model.shift_free, places, score)
 
 
 def _response(one: PenalisedLikelihood, score: Floats) -> Floats:
@@ -160,7 +151,7 @@ def _response(one: PenalisedLikelihood, score: Floats) -> Floats:
     return out
 
 
-def _flows(data: _RankingData, model: PenalisedLikelihood, score: Floats) -> Floats:
+def _flows(data: RankingData, model: PenalisedLikelihood, score: Floats) -> Floats:
     """Return the gradient as an antisymmetric table of pairs, F_ij = Σ over choices (y_i p_j − y_j p_i).
 
     y is the share of each item in the block chosen and p its expectation; both sum to 1, so rows sum to y − p.

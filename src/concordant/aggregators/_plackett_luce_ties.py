@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import nullcontext
+from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -28,6 +30,7 @@ from concordant.execution import Shards, report_progress, threads
 from concordant.kernels import davidson_luce
 from concordant.kernels.linear_systems import conjugate_gradients
 from concordant.kernels.plackett_luce import Rankings
+from concordant.learning.newton import NewtonResult, NewtonState, NewtonStep, maximise
 from concordant.learning.optimisers import max_norm
 from concordant.learning.resumable import Checkpointer, State, join_states, split_states
 
@@ -341,12 +344,9 @@ class TieFit(NamedTuple):
         The information about log δ of the sizes that are learned, the scores being estimated with them.
     regular : bool
         Whether the information bounds every parameter, and that of every instance its scores.
-    trace : list of float
-        The objective after each step.
-    norm : float
-        The largest gradient by log δ over the number of choices, and of the scores in their unit.
-    converged : bool
-        Whether it is below the tolerance.
+    end : NewtonResult
+        How the search ended; the gradient norm is the largest of that by log δ, over the number of choices, and those
+        of the scores in their units.
     blocks : Shards of TieBlock
         The instances with their scores.
     """
@@ -354,9 +354,7 @@ class TieFit(NamedTuple):
     ties: TieParameters
     information: Floats
     regular: bool
-    trace: list[float]
-    norm: float
-    converged: bool
+    end: NewtonResult[_TiePoint]
     blocks: Shards[TieBlock]
 
 
@@ -367,6 +365,69 @@ class _Derivatives(NamedTuple):
     information: Floats
     alone: Floats
     norm: float
+
+
+class _TieSearch(NamedTuple):
+    """Which parameters are learned, the number of choices, and when to stop, for them and the scores of instances."""
+
+    learned: Ints
+    n_choices: float
+    max_iter: int
+    tol: float
+
+    def start(self, blocks: Shards[TieBlock], ties: TieParameters, known: State | None) -> NewtonState[_TiePoint]:
+        """Return the state at some tie parameters, or that of a checkpoint."""
+        if known is None:
+            at = self.at(ties, blocks)
+            return NewtonState(at, 0, not len(self.learned), [at.value])
+        ties = ties._replace(log_delta=known["log_delta"])
+        at = _TiePoint(self, ties, blocks.persist_each(_restored, split_states(known), ties))
+        trace = known["trace"].tolist()
+        return NewtonState(at, len(trace) - 1, bool(known["done"]), trace)
+
+    def at(self, ties: TieParameters, blocks: Shards[TieBlock]) -> _TiePoint:
+        """Return the point at some tie parameters; the search for its scores starts at those of `blocks`."""
+        return _TiePoint(self, ties, blocks.persist(_maximised, ties, self.max_iter, self.tol))
+
+    def newton_step(self, at: _TiePoint) -> NewtonStep[_TiePoint] | None:
+        """Return the Newton step along the profile likelihood; None where it leads out of all bounds."""
+        gradient, information = at.derivatives.gradient, at.derivatives.information
+        step, own = np.zeros(len(gradient)), self.learned
+        step[own] = np.linalg.lstsq(information[np.ix_(own, own)], gradient[own], rcond=None)[0]
+        length = min(1.0, _LONGEST_STEP / max(max_norm(step), 1e-300))
+        if max_norm(at.ties.moved(length * step).log_delta) > _BOUND:
+            return None
+        return NewtonStep(lambda part: self.at(at.ties.moved(part * step), at.blocks), length, float(gradient @ step))
+
+
+@dataclass(frozen=True)
+class _TiePoint:
+    """Tie parameters, and the blocks with the scores that are optimal there."""
+
+    search: _TieSearch
+    ties: TieParameters
+    blocks: Shards[TieBlock]
+
+    @cached_property
+    def value(self) -> float:
+        # Instance by instance, so that the sum does not depend on the blocks.
+        return float(sum(value for values in self.blocks.map(_values) for value in values))
+
+    @cached_property
+    def derivatives(self) -> _Derivatives:
+        """The derivatives of the profile likelihood, and the largest gradient of the scores."""
+        each = [one for part in self.blocks.map(_block_derivatives) for one in part]
+        k = len(self.ties.sizes) - 1
+        return _Derivatives(
+            sum((d.gradient for d in each), np.zeros(k)),
+            sum((d.information for d in each), np.zeros((k, k))),
+            sum((d.alone for d in each), np.zeros((k, k))),
+            max((d.norm for d in each), default=0.0),
+        )
+
+    @property
+    def norm(self) -> float:
+        return max_norm(self.derivatives.gradient[self.search.learned]) / max(self.search.n_choices, 1e-300)
 
 
 def learn_ties(
@@ -404,51 +465,26 @@ def learn_ties(
     """
     # Threads do not speed up small instances.
     context = threads(1) if largest < LARGE else nullcontext()
-    unit = max(n_choices, 1e-300)
-    known = checkpoint.restore()
+    search = _TieSearch(learned, n_choices, max_iter, tol)
     with context:
-        if known is None:
-            ties = start
-            blocks = blocks.persist(_maximised, ties, max_iter, tol)
-            trace, done = [_objective(blocks)], False
-        else:
-            ties = start._replace(log_delta=known["log_delta"])
-            blocks = blocks.persist_each(_restored, split_states(known), ties)
-            trace, done = known["trace"].tolist(), bool(known["done"])
-        at = _derivatives(blocks)
-        norm = max_norm(at.gradient[learned]) / unit
-        among = np.ix_(learned, learned)
-        with checkpoint.steps(max_iter):
-            while len(trace) <= max_iter and len(learned) and not done:
-                # One more step than `tol` asks for, to be exact.
-                done = norm <= tol
-                step = np.zeros(len(at.gradient))
-                step[learned] = np.linalg.lstsq(at.information[among], at.gradient[learned], rcond=None)[0]
-                length = min(1.0, _LONGEST_STEP / max(max_norm(step), 1e-300))
-                moved = None
-                for _ in range(1 if done else 40):
-                    trial = ties.moved(length * step)
-                    trial_blocks = blocks.persist(_maximised, trial, max_iter, tol)
-                    value = _objective(trial_blocks)
-                    if value >= trace[-1] - 1e-12 * (1.0 + abs(trace[-1])):
-                        moved = trial, trial_blocks, value
-                        break
-                    length /= 2
-                if moved is None or max_norm(moved[0].log_delta) > _BOUND:
-                    break
-                found = _derivatives(moved[1])
-                if done and max_norm(found.gradient[learned]) / unit > norm:
-                    break
-                (ties, blocks, value), at = moved, found
-                norm = max_norm(at.gradient[learned]) / unit
-                trace = [*trace, value]
-                checkpoint.save(len(trace) - 1, lambda: _state(blocks, ties, trace, done))  # noqa: B023 - called at once or never
-                report_progress(len(trace) - 1, max_iter)
-        regular = _is_regular(at.information[among], at.alone[among]) and max_norm(ties.log_delta) < _BOUND
+        end = maximise(
+            search.start(blocks, start, checkpoint.restore()),
+            search.newton_step,
+            tol=tol,
+            max_iter=max_iter,
+            # The scores of every instance are optimal to a tolerance of their own.
+            noise=1e-12,
+            report=lambda done, _: report_progress(done, max_iter),
+            checkpoint=checkpoint,
+            save=_state,
+        )
+        at, seen, among = end.point, end.point.derivatives, np.ix_(learned, learned)
+        regular = _is_regular(seen.information[among], seen.alone[among]) and max_norm(at.ties.log_delta) < _BOUND
         if check_scores:
-            regular = regular and all(all(part) for part in blocks.map(_bounded))
-        norm = max(norm, at.norm)
-    return TieFit(ties, at.information[among], regular, trace, norm, norm <= tol, blocks)
+            regular = regular and all(all(part) for part in at.blocks.map(_bounded))
+    norm = max(end.gradient_norm, seen.norm)
+    end = end._replace(gradient_norm=norm, converged=norm <= tol)
+    return TieFit(at.ties, seen.information[among], regular, end, at.blocks)
 
 
 def profile_meat(block: TieBlock) -> Floats:
@@ -471,24 +507,8 @@ def _maximised(block: TieBlock, ties: TieParameters, max_iter: int, tol: float) 
     return TieBlock(models, optima)
 
 
-def _objective(blocks: Shards[TieBlock]) -> float:
-    # Instance by instance, so that the sum does not depend on the blocks.
-    return float(sum(value for values in blocks.map(_values) for value in values))
-
-
 def _values(block: TieBlock) -> list[float]:
     return [f.value for f in block.optima]
-
-
-def _derivatives(blocks: Shards[TieBlock]) -> _Derivatives:
-    each = [one for part in blocks.map(_block_derivatives) for one in part]
-    k = len(each[0].gradient) if each else 0
-    return _Derivatives(
-        sum((d.gradient for d in each), np.zeros(k)),
-        sum((d.information for d in each), np.zeros((k, k))),
-        sum((d.alone for d in each), np.zeros((k, k))),
-        max((d.norm for d in each), default=0.0),
-    )
 
 
 def _block_derivatives(block: TieBlock) -> list[_Derivatives]:
@@ -511,10 +531,14 @@ def _bounded(block: TieBlock) -> list[bool]:
     return [m.size < 2 or m.is_bounded(f.score) for m, f in zip(block.models, block.optima, strict=True)]
 
 
-def _state(blocks: Shards[TieBlock], ties: TieParameters, trace: list[float], done: bool) -> State:
+def _state(at: NewtonState[_TiePoint]) -> State:
     """Return the state for a checkpoint."""
-    states = join_states(list(blocks.map(_block_state)))
-    return states | {"log_delta": ties.log_delta, "trace": np.array(trace), "done": np.array(done)}
+    states = join_states(list(at.point.blocks.map(_block_state)))
+    return states | {
+        "log_delta": at.point.ties.log_delta,
+        "trace": np.array(at.trace),
+        "done": np.array(at.done),
+    }
 
 
 def _block_state(block: TieBlock) -> State:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from concordant.aggregators._judge_habits import HabitDesign, HabitFit, HabitRows, information_lost_to_habits
-from concordant.aggregators._pairwise_outcomes import ComparisonOutcomes, ExpertGradients
+from concordant.aggregators._pairwise_outcomes import (
+    ComparisonOutcomes,
+    ExpertGradients,
+    with_reweighted_outcomes,
+)
 from concordant.arrays import Floats, Ints
 from concordant.data.comparisons import Comparisons
-from concordant.data.streams import bayesian_bootstrap_weights
 
 if TYPE_CHECKING:
     from concordant.kernels.bradley_terry import Shared
@@ -128,21 +130,12 @@ class VoteOutcomes(ComparisonOutcomes):
     def resampled(self, streams: Sequence[np.random.Generator]) -> VoteRows:
         """Return the votes with experts (or outcomes, without experts) reweighted, one stream per instance."""
         votes, row_of = self._collapsed
-        counts = np.stack([votes.n_left, votes.n_right, votes.n_ties])
         if not self.has_experts:
-            for (first, last), stream in zip(pairwise(votes.starts.tolist()), streams, strict=True):
-                for k in range(3):
-                    counts[k, first:last] = bayesian_bootstrap_weights(counts[k, first:last], stream)
-        else:
-            factor = np.ones(self.votes.n_rows)
-            for n, stream in enumerate(streams):
-                (first, last), cluster, size = self._clusters(n)
-                if size:
-                    factor[first:last] = bayesian_bootstrap_weights(np.ones(size), stream)[cluster]
-            turned = (self.votes.left > self.votes.right) & (not self.sided)
-            _, _, n_left, n_right, n_ties = self.rows
-            drawn = np.where(turned, n_right, n_left), np.where(turned, n_left, n_right), n_ties
-            held = row_of >= 0
-            size = len(votes.left)
-            counts = np.stack([np.bincount(row_of[held], (c * factor)[held], size) for c in drawn])
+            return with_reweighted_outcomes(votes, streams)
+        factor = self._expert_factors(streams)
+        turned = (self.votes.left > self.votes.right) & (not self.sided)
+        _, _, n_left, n_right, n_ties = self.rows
+        drawn = np.where(turned, n_right, n_left), np.where(turned, n_left, n_right), n_ties
+        held = row_of >= 0
+        counts = np.stack([np.bincount(row_of[held], (c * factor)[held], len(votes.left)) for c in drawn])
         return votes._replace(n_left=counts[0], n_right=counts[1], n_ties=counts[2])

@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from operator import attrgetter
-from statistics import NormalDist
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from concordant import execution
+from concordant.aggregators import _bradley_terry_checks as checks
 from concordant.aggregators import _bradley_terry_covariates as covariates
 from concordant.aggregators import _bradley_terry_identifiability as identifiability
 from concordant.aggregators import _bradley_terry_intervals as intervals
@@ -25,12 +25,22 @@ from concordant.aggregators import _bradley_terry_predictions as predictions
 from concordant.aggregators import _bradley_terry_shared as shared
 from concordant.aggregators import _bradley_terry_style as style
 from concordant.aggregators import _bradley_terry_summary as summaries
-from concordant.aggregators._anchors import ANCHOR, anchor_slots, gauge_of, relative_to_anchor
-from concordant.aggregators._explanations import ExplainedLikelihood, WorkingResponses
-from concordant.aggregators._judge_habits import HabitDesign, HabitTable, fit_habits, habits_of, profiled
+from concordant.aggregators._anchors import ANCHOR, anchor_slots
+from concordant.aggregators._choice_models import ChoiceModel, LikelihoodPart, SharedEstimate
+from concordant.aggregators._explanations import WorkingResponses
+from concordant.aggregators._judge_habits import (
+    HabitDesign,
+    HabitTable,
+    fit_habits,
+    habit_frame,
+    habit_rows,
+    habits_of,
+    profiled,
+)
+from concordant.aggregators._mle_existence import items_in_words
 from concordant.aggregators._pairwise_outcomes import ComparisonOutcomes, ListOutcomes, PairwiseOutcomes, has_ties
 from concordant.aggregators._vote_outcomes import VoteOutcomes
-from concordant.arrays import Bools, Floats, Ints
+from concordant.arrays import Floats, Ints
 from concordant.base.contract import Tags, Votes
 from concordant.base.limits import check_limits
 from concordant.base.params import (
@@ -57,16 +67,13 @@ from concordant.errors import (
     DataWarning,
     KindError,
     NotFittedError,
-    ParameterError,
-    Setting,
     UncertaintyWarning,
     listing,
 )
 from concordant.execution import Shards
 from concordant.execution.blocks import Blocks, shards_of
-from concordant.inference.experts import warn_counted_ballots
 from concordant.inference.likelihood import free_scores
-from concordant.inference.uncertainty import ScoreCovariance, is_covariance, with_intervals
+from concordant.inference.uncertainty import ScoreCovariance
 from concordant.kernels.pairwise_wins import pair_room
 from concordant.learning.checkpoints import StepCheckpoint
 from concordant.learning.resumable import NO_CHECKPOINT, Checkpointer
@@ -75,7 +82,6 @@ if TYPE_CHECKING:
     import polars as pl
 
     from concordant.aggregators._bradley_terry_fit import Solution
-    from concordant.aggregators._expert_reliability import JudgeFit
     from concordant.aggregators._mixture_likelihoods import BradleyTerryLists
     from concordant.data.features import Features
     from concordant.data.labels import Labels
@@ -111,7 +117,7 @@ class _WindowedScores(NamedTuple):
 
 
 @register_method
-class BradleyTerry(ExplainedLikelihood):
+class BradleyTerry(ChoiceModel):
     """Bradley-Terry scores from pairwise outcomes, with ties, a prior, side effects, covariates and expert reliability.
 
     P(i beats j) = 1 / (1 + exp(s_j − s_i)), and the scores maximise log-likelihood − ½ λ ‖s‖². With ties, Davidson:
@@ -326,15 +332,10 @@ class BradleyTerry(ExplainedLikelihood):
     covariate_units_: Annotated[Floats, Within(1e-100, 1e100)]
     habit_details_: Annotated[dict[str, list[Any]], IN_DATA_UNITS._replace(missing=True)]
     habit_spread_: Annotated[dict[str, float], Within(0, 1e50)]
-    coefficients_: Annotated[dict[str, float], IN_DATA_UNITS]
     shared_covariance_: Annotated[Floats, IN_DATA_UNITS._replace(missing=True)]
     adherence_: Annotated[Floats, Within(-1e3, 1e3)]
     expert_details_: Annotated[dict[str, list[float]], Within()]
     scale_: Annotated[float, Within(1e-12)]
-    feature_slots_: Annotated[dict[str, list[Any]], Within(least=0)]
-    feature_basis_: Annotated[Floats, IN_DATA_UNITS]
-    feature_scores_: Annotated[Floats, IN_DATA_UNITS]
-    feature_map_: Annotated[Floats, IN_DATA_UNITS]
 
     def __init__(
         self,
@@ -383,103 +384,13 @@ class BradleyTerry(ExplainedLikelihood):
 
     # Parameters.
 
-    def _check_request(self, preferences: Votes, features: Features | None) -> None:
-        """Raise for parameters that do not go together, or not with these votes."""
-        if self.optimizer == "gd":
-            asked = {
-                f"ties={self.ties!r}": self.ties in ("davidson", "rao-kupper"),
-                "reliability=True": self.reliability,
-                "side_effect=True": self.side_effect,
-                f"covariates={self.covariates!r}": bool(self.covariates),
-                "families": bool(self.families),
-                "features": features is not None,
-                f"uncertainty={self.uncertainty!r}": self.uncertainty not in ("auto", "none"),
-            }
-            wrong = [name for name, given in asked.items() if given]
-            if wrong:
-                raise ParameterError(
-                    f"BradleyTerry(optimizer='gd') takes the plain steps of the papers and has no {', '.join(wrong)}. "
-                    "Use optimizer='newton'."
-                )
-        if self.reliability and self.ties == "rao-kupper":
-            raise ParameterError(
-                "BradleyTerry(reliability=True) learns a tendency to tie for every expert in Davidson's form. It does "
-                "not go with ties='rao-kupper'. Use ties='davidson' or 'auto'."
-            )
-        if self.reliability and features is not None:
-            raise ParameterError(
-                "BradleyTerry(reliability=True) does not go with features: it learns a free score for every item, and "
-                "beside free scores the weights of features are not identified, because scores explain all that "
-                "features do. Leave one of the two out."
-            )
-        if self.uncertainty == "bootstrap" and self.reliability:
-            raise ParameterError(
-                "BradleyTerry does not offer uncertainty='bootstrap' with reliability=True: a draw counts experts "
-                "several times or not at all, and their reliability would be shrunk by another crowd than the one "
-                "that voted. Use uncertainty='sandwich', whose errors are clustered by expert as well."
-            )
-        if self.uncertainty == "bootstrap" and features is not None:
-            raise ParameterError(
-                "BradleyTerry does not offer uncertainty='bootstrap' with features. Use uncertainty='sandwich', whose "
-                "errors are clustered by expert as well, or 'information' for votes without experts."
-            )
-        experts = isinstance(preferences, Preferences) or preferences.expert is not None
-        if self._has_habits:
-            self._check_habits(preferences, features)
-        if self.reliability and not experts:
-            raise DataError(
-                "reliability=True learns how far each expert can be trusted, but these comparisons name no experts. "
-                "Name the column that holds them, or leave reliability=False."
-            )
-        if self.uncertainty == "sandwich" and not experts:
-            raise DataError(
-                "uncertainty='sandwich' is clustered by expert, but these comparisons name no experts. "
-                "Name the column that holds them, or use 'information' or 'bootstrap'."
-            )
-        if self.side_effect and not (isinstance(preferences, Comparisons) and preferences.sided):
-            lists = isinstance(preferences, Preferences)
-            found = "lists" if lists else "comparisons with sided=False"
-            raise (KindError if lists else DataError)(
-                "BradleyTerry(side_effect=True) learns what being shown on the left is worth, but these are "
-                f"{found}: which item was shown where is not known. Give Comparisons with sided=True, or leave "
-                "side_effect=False."
-            )
-        if not isinstance(preferences, Preferences):
-            return
-        preferences.check_transform(self.transform, "BradleyTerry")
-        if self.ties in ("davidson", "rao-kupper") and self.transform != "binary":
-            raise ParameterError(
-                f"BradleyTerry(ties={self.ties!r}) counts tied pairs of a list, and transform={self.transform!r} "
-                "counts differences, of which a tie has none. Use transform='binary', or ties='auto'."
-            )
+    def _check_state(self) -> None:
+        checks.check_saved(self)
 
     @property
     def _has_habits(self) -> bool:
         """Whether habits of experts are asked for."""
         return bool(self.families) or bool(self.varying)
-
-    def _check_habits(self, votes: Votes, features: Features | None) -> None:
-        """Raise where habits of experts do not go with the votes or with other parameters."""
-        what = "BradleyTerry(families=..., varying=...) learns habits of experts"
-        if not isinstance(votes, Comparisons) or votes.expert is None:
-            kind = "comparisons that name no experts" if isinstance(votes, Comparisons) else "lists"
-            raise (DataError if isinstance(votes, Comparisons) else KindError)(
-                f"{what} from comparisons that name them, and these are {kind}. Name the column that holds them, or "
-                "leave both out."
-            )
-        asked = {
-            "reliability=True": self.reliability,
-            "uncertainty='bootstrap'": self.uncertainty == "bootstrap",
-            "features": features is not None,
-        }
-        wrong = [name for name, given in asked.items() if given]
-        if wrong:
-            raise ParameterError(f"{what}, and goes without {', '.join(wrong)}. Leave one of the two out.")
-
-    @property
-    def _shrinks(self) -> bool:
-        """Whether the scores have a prior."""
-        return isinstance(self.prior, str) or self.prior > 0
 
     @property
     def _prior_setting(self) -> str | float:
@@ -496,12 +407,7 @@ class BradleyTerry(ExplainedLikelihood):
 
     def _interval_method(self, kind: str, has_experts: bool) -> str | None:
         """Return the words of `fit_info_.uncertainty` for how intervals are made."""
-        words = {
-            "information": "observed information",
-            "sandwich": "sandwich, clustered by expert",
-            "bootstrap": f"bootstrap over {'experts' if has_experts else 'outcomes'}, {self.n_bootstrap} draws",
-        }
-        return None if kind == "none" else words[kind] + (", posterior" if self._shrinks else "")
+        return None if kind == "none" else self._interval_words(kind, "experts" if has_experts else "outcomes")
 
     def counts_suffice(self, has_experts: bool) -> bool:
         """Return whether comparisons may be collapsed to counts of pairs first, the answer staying the same.
@@ -544,60 +450,6 @@ class BradleyTerry(ExplainedLikelihood):
         """The units of the covariates in the fit, whose coefficients are in these units."""
         return np.asarray(self.__dict__.get("covariate_units_", np.zeros(0)), dtype=np.float64)
 
-    def _check_state(self) -> None:
-        """Raise where a loaded model lacks a part, or has one out of bounds."""
-        state = self.__dict__
-        if "ties_" not in state:
-            return
-        needed = {"tie_", "side_", "shared_covariance_"} | ({"adherence_", "scale_"} if self.reliability else set())
-        if self.covariates:
-            needed |= {"covariate_effects_", "covariate_units_"}
-        needed |= {
-            n
-            for n in ("feature_slots_", "feature_basis_", "feature_scores_", "feature_map_")
-            if "coefficients_" in state
-        }
-        missing = sorted(needed - state.keys())
-        if self.reliability:
-            details = getattr(self, "expert_details_", {})
-            missing += [n for n in judges.DETAILS if n not in details]
-        if missing:
-            raise DataError(f"parts of what BradleyTerry learns are missing: {listing(missing)}.")
-        if self.reliability and min(self.expert_details_["slope_stderr"], default=0.0) < 0:
-            raise DataError("a standard error is below 0.")
-        if self.ties_ not in ("none", "davidson", "rao-kupper"):
-            raise DataError(f"BradleyTerry has no ties {self.ties_!r}.")
-        table = self.shared_covariance_
-        if table.ndim != 2 or len(set(table.shape)) != 1:
-            raise DataError("the covariance of what is shared is no square table.")
-        # The covariance of coefficients is NaN where no instance has two experts.
-        if not (np.isnan(table).all() and "coefficients_" in state) and not is_covariance(table):
-            raise DataError("the covariance of what is shared is none.")
-        if self._has_habits:
-            self._check_saved_habits()
-        if self._style_units.shape != (len(self._style),):
-            raise DataError("the units of the covariates are not one for each.")
-        if len(table) and len(table) < len(self._style):
-            raise DataError("the covariance of the effects of covariates is incomplete.")
-        if "coefficients_" in state:
-            covariates.check_saved(self.feature_slots_, self.feature_basis_, self.feature_scores_)
-            covariates.check_saved_map(self.coefficients_, self.feature_basis_, self.feature_map_, table)
-
-    def _check_saved_habits(self) -> None:
-        """Raise where the habits of a loaded model are not one for each expert and term."""
-        saved = self.__dict__.get("habit_details_", {})
-        design, names = self._habit_design, {"expert", "kind", "term", "effect", *HabitTable._fields}
-        if set(saved) != names or saved["term"] != design.terms or saved["kind"] != design.kinds:
-            raise DataError("the habits of experts are not those that were asked for.")
-        cells = len(saved["expert"]) * len(saved["term"])
-        numbers = [v for name in ("effect", *HabitTable._fields) for v in saved[name]]
-        if any(len(saved[name]) != cells for name in ("effect", *HabitTable._fields)) or not all(
-            isinstance(v, float) for v in numbers
-        ):
-            raise DataError("the habits are not one for each expert and term.")
-        if min(saved["stderr"], default=0.0) < 0 or not all(isinstance(e, str) for e in saved["expert"]):
-            raise DataError("the habits of experts have errors below 0, or experts without names.")
-
     # Fit.
 
     def _learns(self) -> bool:
@@ -611,7 +463,7 @@ class BradleyTerry(ExplainedLikelihood):
         self.shared_covariance_ = np.zeros((0, 0))
         has_experts = not isinstance(preferences, Comparisons) or preferences.expert is not None
         if not isinstance(preferences, Blocks):
-            self._check_request(preferences, features)
+            checks.check_request(self, preferences, features)
             anchor_slots(preferences.slots, self.anchor)
             self._choose_covariates(preferences)
         self.fit_info_.uncertainty = self._interval_method(self._interval_kind(has_experts), has_experts)
@@ -622,7 +474,7 @@ class BradleyTerry(ExplainedLikelihood):
             return None
         checkpoint = StepCheckpoint(self, [preferences])
         if self.reliability:
-            return self._fit_judges(preferences, checkpoint)
+            return judges.fit(self, preferences, checkpoint)
         return self._solve(self._outcomes(preferences, ties=self._counts_ties), checkpoint)
 
     def _choose_covariates(self, votes: Votes) -> None:
@@ -702,7 +554,7 @@ class BradleyTerry(ExplainedLikelihood):
         windows = outcomes.windows()
         fixed = self._shared_parameters()
         ties = fixed.model != PLAIN
-        likelihood: dict[int, summaries.LikelihoodPart] = {}
+        likelihood: dict[int, LikelihoodPart] = {}
         # Without a prior, lists are checked window by window: the check needs all pair counts.
         check_all = not outcomes.derived or self._shrinks or self.optimizer == "gd"
         if check_all:
@@ -729,33 +581,24 @@ class BradleyTerry(ExplainedLikelihood):
 
         solved = execution.map_instances(work, len(windows)) if len(windows) > 1 else [work(0)]
         self._record(solved)
-        parts = [likelihood[k] for k in range(len(windows))]
-        summaries.record(self.fit_info_, parts, free_scores(outcomes.slots))
+        self._record_likelihood([likelihood[k] for k in range(len(windows))], free_scores(outcomes.slots))
         return _WindowedScores(windows, np.concatenate([s.score for s in solved]), jointly=False)
 
-    def _likelihood_part(
-        self, outcomes: PairwiseOutcomes, solution: Solution, prior: Floats
-    ) -> summaries.LikelihoodPart:
+    def _likelihood_part(self, outcomes: PairwiseOutcomes, solution: Solution, prior: Floats) -> LikelihoodPart:
         maximum = not self._shrinks and self.optimizer == "newton"
-        return summaries.LikelihoodPart.of(outcomes, solution.score, solution.objective, prior, maximum=maximum)
+        return summaries.likelihood_part(outcomes, solution.score, solution.objective, prior, maximum=maximum)
 
     def _record(self, solved: list[Solution]) -> None:
-        """Write how the fit went to `fit_info_`, and warn where it did not converge."""
-        info = self.fit_info_
-        info.n_iter = max(s.n_iter for s in solved)
-        info.objective = float(sum(s.objective for s in solved))
-        info.gradient_norm = max(s.gradient_norm for s in solved)
-        info.converged = all(s.converged for s in solved)
-        info.trace = solved[0].trace if len(solved) == 1 else []
-        if self.optimizer == "gd":
-            # Gradient ascent stops early on purpose; the gradient says whether it had converged.
-            info.converged = info.gradient_norm <= self.tol
-        elif not info.converged and not info.interrupted:
-            self._warn(
-                f"Bradley-Terry did not converge in {info.n_iter} steps (gradient norm {info.gradient_norm:.2g}, asked "
-                f"for {self.tol:g}). Raise max_iter or prior.",
-                ConvergenceWarning,
-            )
+        """Write how the fit of all windows went to `fit_info_`, and warn where it did not converge."""
+        norm = max(s.gradient_norm for s in solved)
+        end = solved[0]._replace(
+            n_iter=max(s.n_iter for s in solved),
+            objective=float(sum(s.objective for s in solved)),
+            gradient_norm=norm,
+            converged=norm <= self.tol if self.optimizer == "gd" else all(s.converged for s in solved),
+            trace=solved[0].trace if len(solved) == 1 else [],
+        )
+        self._record_search("Bradley-Terry", end)
 
     # Fit of shared parameters.
 
@@ -782,7 +625,7 @@ class BradleyTerry(ExplainedLikelihood):
         outcomes, among = None, f"the items of {len(preferences.instances):,} instances"
         if not isinstance(preferences, Blocks):
             (outcomes,) = blocks.map(attrgetter("outcomes"))
-            among = f"items {listing(preferences.slots.items.tolist(), 5)}"
+            among = items_in_words(preferences.slots)
         # Scores that are linear in features have fewer ways to grow with the tie parameter; that is seen afterwards.
         check_ties = not self._shrinks and features is None
         counts = shared.BlockCounts.total(blocks.map(shared.count_block_outcomes, check_ties))
@@ -834,7 +677,7 @@ class BradleyTerry(ExplainedLikelihood):
         if outcomes is None:
             return None
         part = self._likelihood_part(outcomes, solved, outcomes.prior_precision(self._prior_setting))
-        summaries.record(self.fit_info_, [part], free_scores(outcomes.slots) + len(learned))
+        self._record_likelihood([part], free_scores(outcomes.slots) + len(learned))
         # Pairs that were not counted for the fit are counted window by window for intervals.
         windows = [outcomes] if "pairs" in vars(outcomes) else outcomes.windows()
         return _WindowedScores(windows, solved.score, jointly=len(preferences.instances) == 1 and len(learned) > 0)
@@ -943,15 +786,11 @@ class BradleyTerry(ExplainedLikelihood):
         )
         n_outcomes = float(outcomes.pairs.outcomes.sum())
         diverged = identifiability.diverged_linear(fitted.solution, n_outcomes, ties=self.ties_ != "none")
-        self._keep_shared(fitted.solution, diverged and n_outcomes > 0, _items(outcomes))
+        self._keep_shared(fitted.solution, diverged and n_outcomes > 0, items_in_words(outcomes.slots))
         self._record([fitted.solution])
         part = self._likelihood_part(outcomes, fitted.solution, prior)
-        summaries.record(self.fit_info_, [part], fitted.basis.shape[1] + len(learned))
-        self.coefficients_ = fitted.coefficients
-        self.feature_map_ = fitted.to_features
-        self.feature_slots_ = covariates.slots_to_save(features.slots)
-        self.feature_basis_ = fitted.basis
-        self.feature_scores_ = fitted.scores
+        self._record_likelihood([part], fitted.basis.shape[1] + len(learned))
+        self._keep_covariates(features, fitted.coefficients, fitted.basis, fitted.scores, fitted.to_features)
         self.shared_covariance_ = covariates.coefficient_covariance(
             outcomes,
             fitted,
@@ -966,6 +805,9 @@ class BradleyTerry(ExplainedLikelihood):
 
     def _model_report(self) -> ModelReport:
         return summaries.report(self)
+
+    def _shared_estimates(self) -> list[SharedEstimate]:
+        return summaries.shared_estimates(self)
 
     def learned_effects(self) -> dict[str, Any]:
         """Return the coefficients with their tests, and the spread of the habits of experts."""
@@ -994,7 +836,7 @@ class BradleyTerry(ExplainedLikelihood):
 
         if "ties_" not in self.__dict__:
             raise NotFittedError.of(type(self).__name__)
-        return estimate_frame(summaries.coefficient_estimates(self), self.level).drop("instance")
+        return estimate_frame(self._coefficient_estimates(), self.level).drop("instance")
 
     @property
     def habits_(self) -> pl.DataFrame:
@@ -1018,24 +860,11 @@ class BradleyTerry(ExplainedLikelihood):
         >>> sorted(found) == sorted(sample.favours.items())
         True
         """
-        from concordant.inference.summary import Estimates, estimate_frame
-
         if "habit_details_" not in self.__dict__:
             raise NotFittedError(
                 "this BradleyTerry has learned no habits of experts. Fit it with families= or varying=."
             )
-        d = self.habit_details_
-        n = len(d["term"])
-        blocks = [
-            Estimates(kind, [term] * len(d["expert"]), np.array(d["estimate"][k::n]), np.array(d["stderr"][k::n]))
-            for k, (kind, term) in enumerate(zip(d["kind"], d["term"], strict=True))
-        ]
-        frame = estimate_frame(blocks, self.level).drop("instance")
-        import polars as pl
-
-        own = {name: [v for k in range(n) for v in d[name][k::n]] for name in ("alone", "alone_stderr")}
-        frame = frame.with_columns(**{name: pl.Series(v, dtype=pl.Float64).fill_nan(None) for name, v in own.items()})
-        return frame.insert_column(0, pl.Series("expert", d["expert"] * n, dtype=pl.String))
+        return habit_frame(self.habit_details_, self.level)
 
     def expert_habits(self) -> dict[str, list[Any]]:
         """Return the habits of every expert in one row each, column by column; empty where none were looked for.
@@ -1045,138 +874,23 @@ class BradleyTerry(ExplainedLikelihood):
         """
         if "habit_details_" not in self.__dict__:
             return {}
-        d = self.habit_details_
-        n, experts = len(d["term"]), d["expert"]
-        estimate, stderr = (np.array(d[name]).reshape(len(experts), n) for name in ("estimate", "stderr"))
-        half = NormalDist().inv_cdf(0.5 + self.level / 2)
-        z = estimate / np.where(stderr > 0, stderr, np.inf)
-        families = [k for k, kind in enumerate(d["kind"]) if kind == "family"]
-        out: dict[str, list[Any]] = {"expert": list(experts)}
-
-        def add(name: str, value: Floats, error: Floats, test: Floats) -> None:
-            columns = {name: value, f"{name}_lower": value - half * error, f"{name}_upper": value + half * error}
-            out.update({key: column.tolist() for key, column in columns.items()} | {f"{name}_z": test.tolist()})
-
-        if families:
-            best, row = z[:, families].argmax(axis=1), np.arange(len(experts))
-            out["favours"] = [d["term"][families[k]] for k in best.tolist()]
-            add("favour", *(part[:, families][row, best] for part in (estimate, stderr, z)))
-        for k in range(len(families), n):
-            add(f"{d['term'][k]}_habit", estimate[:, k], stderr[:, k], z[:, k])
-        return out
+        return habit_rows(self.habit_details_, self.level)
 
     @property
     def _basis_covariance(self) -> Floats:
-        """The covariance of coefficients of features in the basis of the fit, then of what else is shared."""
         return self.shared_covariance_
-
-    def _parameter_covariance(self) -> tuple[list[str], Floats] | None:
-        return summaries.parameter_covariance(self)
-
-    # Fit of the reliability of experts.
-
-    def _fit_judges(self, preferences: Votes, checkpoint: Checkpointer) -> judges.JudgedScores:
-        """Estimate the scores and the reliability of every expert jointly."""
-        from concordant.aggregators._expert_reliability import fit_judges
-
-        plain = Setting("reliability", False)
-        warn_counted_ballots(preferences, "reliability", f"Pass {plain}.", self._warn, plain)
-        ties = self.ties != "none"
-        if isinstance(preferences, Comparisons) and not ties:
-            self._warn_dropped_ties(preferences)
-        outcomes = judges.outcomes_by_expert(preferences, self.transform, ties)
-        rows = outcomes.votes
-        self._warn_unplaced(outcomes, ties)
-        if outcomes.all_ties:
-            identifiability.warn_all_ties(float(outcomes.pairs.n_ties.sum()), _items(outcomes), self._warn)
-        else:
-            judges.warn_one_sided(rows, self._warn)
-        given = self._judged_style(rows, known=False)
-        if given is not None:
-            self._check_judged_style(rows, ties)
-        fitted = fit_judges(
-            judges.columns(outcomes, given),
-            rows.n_experts,
-            prior=np.repeat(outcomes.prior_precision(self._prior_setting), outcomes.slots.sizes),
-            sided=rows.sided,
-            ties=None if ties else False,
-            tol=self.tol,
-            # A sweep over judges and scores in turn goes less far than a Newton step over all.
-            max_iter=5 * self.max_iter,
-            report=execution.report_progress,
-            checkpoint=checkpoint,
-        )
-        self.ties_ = "davidson" if np.isfinite(fitted.tie) else "none"
-        self.tie_ = float(np.exp(fitted.tie))
-        self.experts_ = rows.experts.tolist()
-        self.adherence_ = np.array(fitted.reliability)
-        self.scale_ = float(fitted.scale)
-        self.expert_details_ = judges.details(fitted)
-        info = self.fit_info_
-        info.n_iter, info.converged, info.trace = fitted.n_iter, fitted.converged, list(fitted.trace)
-        info.objective, info.gradient_norm = fitted.objective, fitted.gradient_norm
-        if not fitted.converged and not info.interrupted:
-            self._warn(
-                f"scores and reliabilities did not converge in {fitted.n_iter} rounds (gradient norm "
-                f"{fitted.gradient_norm:.2g}, asked for {self.tol:g}). Raise max_iter or prior.",
-                ConvergenceWarning,
-            )
-        if self.side_effect:
-            self.side_ = fitted.side_effect
-        if given is not None:
-            self._keep_effects(fitted.beta)
-        found = judges.JudgedScores(outcomes, fitted.score, fitted.variance)
-        self.shared_covariance_ = self._judged_covariance(found, fitted)
-        return found
-
-    def _judged_style(self, rows: Comparisons, *, known: bool = True) -> judges.Style | None:
-        """Return the covariates of rows, with their effects where these are `known`; None where none are used."""
-        if not self._style:
-            return None
-        x = style.design(rows, list(self._style), self._style_units)
-        beta = np.array(list(self._style.values())) * self._style_units
-        return judges.Style(x, beta if known else None)
-
-    def _check_judged_style(self, rows: Comparisons, ties: bool) -> None:
-        """Raise or warn of covariates that the model without judges could not estimate either."""
-        from concordant.kernels.bradley_terry import Shared
-
-        x = style.design(rows, list(self._style), self._style_units)
-        outcomes = VoteOutcomes(rows, ties, self.side_effect, x)
-        if outcomes.all_ties:
-            raise self._only_ties()
-        self._check_covariates(outcomes, Shared(beta=(0.0,) * len(self._style)))
-
-    def _judged_covariance(self, found: judges.JudgedScores, fitted: JudgeFit) -> Floats:
-        """Return the covariance of the tie parameter, the side effect and the effects of covariates.
-
-        The means of the judges are taken as independent of the effects.
-        """
-        parameters = judges.Judges.of(self.expert_details_, self.tie_ if self.ties_ != "none" else 0.0)
-        prior = np.repeat(found.outcomes.prior_precision(self._prior_setting), found.outcomes.slots.sizes)
-        means = [fitted.mean_stderr.tie] * (self.ties_ != "none") + [fitted.mean_stderr.side] * self.side_effect
-        k = len(means)
-        out = np.zeros((k + len(self._style), k + len(self._style)))
-        out[:k, :k] = np.diag(np.square(means))
-        known = self._judged_style(found.outcomes.votes)
-        if known is not None:
-            clustered = self._interval_kind(has_experts=True) == "sandwich"
-            out[k:, k:] = judges.effect_covariance(
-                found, parameters, prior / self.scale_**2, known, clustered=clustered
-            )
-        return out
 
     # Predict.
 
     def _consensus(self, preferences: Votes, known: Any = None) -> Consensus:
-        self._check_request(preferences, None)
+        checks.check_request(self, preferences, None)
         if "ties_" not in self.__dict__:
             raise NotFittedError.of(type(self).__name__)
         if "feature_scores_" in self.__dict__:
-            return self._consensus_from_covariates(preferences)
+            return self._consensus_from_covariates(preferences.slots, self._covariate_interval_method(preferences))
         anchors = anchor_slots(preferences.slots, self.anchor)
         if self.reliability:
-            return self._consensus_given_judges(preferences, known, anchors)
+            return judges.consensus(self, preferences, known, anchors)
         estimate = known or self._predicted(preferences)
         slots, score = preferences.slots, estimate.score
         has_experts = estimate.windows[0].has_experts
@@ -1227,44 +941,11 @@ class BradleyTerry(ExplainedLikelihood):
         limited = self.uncertainty == "auto"
         return intervals.score_covariances(outcomes, score, model, kind, draws=draws, limited=limited)
 
-    def _consensus_from_covariates(self, preferences: Votes) -> Consensus:
-        """Return the scores that the features of `fit` give the items."""
-        slots = preferences.slots
-        rows, score = covariates.described_scores(slots, self.feature_slots_, self.feature_scores_)
-        anchors = anchor_slots(slots, self.anchor)
+    def _covariate_interval_method(self, preferences: Votes) -> str | None:
+        """Return in words how intervals of scores from features are made."""
         has_experts = isinstance(preferences, Preferences) or preferences.expert is not None
-        kind = self._feasible_interval_kind(slots, self._interval_kind(has_experts), all_or_none=True)
-        if kind == "none" or np.isnan(self.shared_covariance_).any():
-            return self._gauged(slots, score, anchors)
-        basis, r = self.feature_basis_[rows], self.feature_basis_.shape[1]
-        covariances = covariates.score_covariances(slots, basis, self.shared_covariance_[:r, :r])
-        return self._gauged(slots, score, anchors, covariances, self._interval_method(kind, has_experts))
-
-    def _consensus_given_judges(
-        self, preferences: Votes, known: judges.JudgedScores | None, anchors: Ints | None
-    ) -> Consensus:
-        """Return the scores given the judges; `known` are those of the fit that estimated the judges."""
-        parameters = judges.Judges.of(self.expert_details_, self.tie_ if self.ties_ != "none" else 0.0)
-        ties = np.isfinite(parameters.tie)
-        outcomes = (
-            judges.outcomes_by_expert(preferences, self.transform, ties, self.experts_, self.unknown_experts)
-            if known is None
-            else known.outcomes
-        )
-        # The scores are on the scale of the reliable experts; the prior is not.
-        prior = np.repeat(outcomes.prior_precision(self._prior_setting), outcomes.slots.sizes) / self.scale_**2
-        if known is None:
-            self._warn_unplaced(outcomes, ties)
-            known = judges.scores(outcomes, parameters, prior, self._judged_style(outcomes.votes))
-        slots = preferences.slots
-        kind = self._feasible_interval_kind(slots, self._interval_kind(has_experts=True), all_or_none=True)
-        if kind == "none":
-            return self._gauged(slots, known.score, anchors)
-        covariances = judges.score_covariances(
-            known, parameters, prior, self._judged_style(outcomes.votes), clustered=kind == "sandwich"
-        )
-        words = self._interval_method(kind, has_experts=True)
-        return self._gauged(slots, known.score, anchors, covariances, words, outcomes.compared)
+        kind = self._feasible_interval_kind(preferences.slots, self._interval_kind(has_experts), all_or_none=True)
+        return self._interval_method(kind, has_experts)
 
     # What the model predicts, and why.
 
@@ -1300,7 +981,7 @@ class BradleyTerry(ExplainedLikelihood):
         return BradleyTerryLists(self, votes)
 
     def _working_responses(self, votes: Votes, by: str) -> WorkingResponses | None:
-        self._check_request(votes, None)
+        checks.check_request(self, votes, None)
         if "ties_" not in self.__dict__:
             raise NotFittedError.of(type(self).__name__)
         if self.optimizer == "gd" or "feature_scores_" in self.__dict__:
@@ -1323,45 +1004,10 @@ class BradleyTerry(ExplainedLikelihood):
         )
         return "none"
 
-    def _gauged(
-        self,
-        slots: Slots,
-        score: Floats,
-        anchors: Ints | None,
-        covariances: Sequence[ScoreCovariance | str] | None = None,
-        method: str | None = None,
-        compared: Bools | None = None,
-    ) -> Consensus:
-        """Return the consensus with scores relative to the anchor or their mean, and intervals from covariances."""
-        gauge = gauge_of(self.anchor)
-        if covariances is not None:
-            intervals.warn_missing(covariances, slots, self._warn)
-        known = [None if isinstance(c, str) else c for c in covariances or ()]
-        score, known = relative_to_anchor(slots, score, known, anchors)
-        if covariances is None or method is None:
-            return Consensus.from_codes(slots, score, gauge=gauge, scale=self._scale)
-        return with_intervals(
-            slots,
-            score,
-            known,
-            level=self.level,
-            rank_ranges=self.rank_ranges,
-            gauge=gauge,
-            method=method,
-            known=compared,
-            scale=self._scale,
-            warn=self._warn,
-        )
-
     @property
     def _scale(self) -> str | None:
-        """The scale of the scores, where they have one: other transforms count no outcomes."""
+        # Other transforms count no outcomes.
         return "log-odds" if self.transform == "binary" else None
-
-
-def _items(outcomes: PairwiseOutcomes) -> str:
-    """Return the first items of the outcomes, for a message."""
-    return f"items {listing(outcomes.slots.items.tolist(), 5)}"
 
 
 # What is done to votes in memory, all of them or a block. Blocks are checked here, when they are read (`unchecked`).
@@ -1370,12 +1016,12 @@ def _items(outcomes: PairwiseOutcomes) -> str:
 def _has_ties(votes: Votes, method: BradleyTerry, unchecked: bool) -> bool:
     """Return whether votes hold ties that are counted."""
     if unchecked:
-        method._check_request(method._checked(votes), None)
+        checks.check_request(method, method._checked(votes), None)
     return has_ties(votes, method.transform)
 
 
 def _block_of(votes: Votes, method: BradleyTerry, unchecked: bool, alone: bool) -> shared.Block:
     """Return votes as instances to estimate shared parameters from."""
     if unchecked:
-        method._check_request(method._checked(votes), None)
+        checks.check_request(method, method._checked(votes), None)
     return shared.Block.of(method._outcomes(votes, ties=method._counts_ties), method._prior_setting, alone)

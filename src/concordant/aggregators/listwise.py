@@ -27,6 +27,7 @@ from concordant.base.registry import register_method
 from concordant.data.index import Texts
 from concordant.errors import ConvergenceWarning, DataError
 from concordant.kernels.lists import list_ids
+from concordant.learning.newton import NewtonState, NewtonStep, maximise
 from concordant.learning.optimisers import max_norm
 from concordant.learning.resumable import minimise
 
@@ -381,35 +382,31 @@ class _PenaltyPathLearner:
         return self.rows.scores(self.weights(parameters), part, instances)
 
 
+class _LossPoint(NamedTuple):
+    """Scaled weights, minus their penalised loss, and its gradient with its norm."""
+
+    weights: Floats
+    value: float
+    gradient: Floats
+    norm: float
+
+
 def _newton(problem: _ListwiseLoss, start: Floats, l2: float, instances: Ints, tol: float, max_iter: int) -> Floats:
-    """Return the minimum, by Newton steps that are halved until they help."""
+    """Return the minimum, by Newton's method."""
     from concordant.kernels.linear_systems import cholesky_solve
 
-    at = start
-    value, gradient = problem.value(at, l2, instances)
-    near = False
-    for _ in range(max_iter):
-        step = gradient[:, None].copy()
-        if not cholesky_solve(problem.hessian(at, l2, instances), step):
-            return at
-        step = step[:, 0]
-        length = 1.0
-        while True:
-            there = at - length * step
-            new, new_gradient = problem.value(there, l2, instances)
-            # Close to the minimum, values differ only by rounding, and gradients are a better criterion.
-            better = np.abs(new_gradient).max() < np.abs(gradient).max() and new <= value + 1e-12 * abs(value)
-            if better or new < value - 1e-4 * length * float(gradient @ step):
-                break
-            length *= 0.5
-            if length < 1e-12:
-                return at
-        at, value, gradient = there, new, new_gradient
-        # One more step after the tolerance is met, so that the result depends on the start only by rounding.
-        if near:
-            break
-        near = bool(np.abs(gradient).max() <= tol)
-    return at
+    def point(weights: Floats) -> _LossPoint:
+        loss, gradient = problem.value(weights, l2, instances)
+        return _LossPoint(weights, -loss, -gradient, max_norm(gradient))
+
+    def newton_step(at: _LossPoint) -> NewtonStep[_LossPoint] | None:
+        column = at.gradient[:, None].copy()
+        if not cholesky_solve(problem.hessian(at.weights, l2, instances), column):
+            return None
+        step = column[:, 0]
+        return NewtonStep(lambda part: point(at.weights + part * step), 1.0, float(at.gradient @ step))
+
+    return maximise(NewtonState(point(start), 0, False, []), newton_step, tol=tol, max_iter=max_iter).point.weights
 
 
 def _lbfgs(problem: _ListwiseLoss, start: Floats, l2: float, instances: Ints, tol: float, max_iter: int) -> Floats:

@@ -17,11 +17,15 @@ from numpy.typing import NDArray
 from concordant.aggregators import _bradley_terry_covariates as covariates
 from concordant.aggregators import _plackett_luce_predictions as predictions
 from concordant.aggregators import _plackett_luce_summary as summaries
-from concordant.aggregators._anchors import ANCHOR, anchor_slots, gauge_of, relative_to_anchor
-from concordant.aggregators._explanations import ExplainedLikelihood, WorkingResponses
-from concordant.aggregators._mle_existence import disconnected_instances, explain_disconnected, others_alike
+from concordant.aggregators._anchors import ANCHOR, anchor_slots
+from concordant.aggregators._bradley_terry_intervals import FEW_EXPERTS, NOT_COMPARED
+from concordant.aggregators._choice_models import ChoiceModel, SharedEstimate
+from concordant.aggregators._explanations import WorkingResponses
+from concordant.aggregators._mle_existence import items_in_words, others_alike
 from concordant.aggregators._pairwise_votes import each_instance
 from concordant.aggregators._plackett_luce_adherence import AdherenceLearner, PlackettLuceBlock
+from concordant.aggregators._plackett_luce_identifiability import Identifiability, check_existence, unbounded_ties
+from concordant.aggregators._plackett_luce_rankings import RankingData
 from concordant.aggregators._predictions import ExpertFit
 from concordant.aggregators.fusion import LISTS
 from concordant.arrays import Floats, Ints
@@ -42,12 +46,11 @@ from concordant.data.comparisons import Comparisons
 from concordant.data.consensus import Consensus
 from concordant.data.index import Slots, Texts
 from concordant.data.preferences import Preferences
-from concordant.data.streams import bayesian_bootstrap_weights, id_hash, instance_stream
+from concordant.data.streams import bayesian_bootstrap_weights, instance_stream
 from concordant.errors import (
     ConvergenceWarning,
     DataError,
     IdentifiabilityWarning,
-    NoFiniteEstimateError,
     NotFittedError,
     ParameterError,
     Setting,
@@ -67,9 +70,7 @@ from concordant.inference.uncertainty import (
     regauge,
     sample_covariance,
     score_covariance,
-    some_items,
     warn_few_instances,
-    with_intervals,
 )
 from concordant.kernels import lists
 from concordant.learning.checkpoints import StepCheckpoint
@@ -81,7 +82,6 @@ if TYPE_CHECKING:
     from concordant.aggregators._plackett_luce_ties import ChoiceCounts, TieBlock, TieFit, TieParameters
     from concordant.data.features import Features
     from concordant.inference.summary import ModelReport
-    from concordant.kernels.plackett_luce import Rankings
 
 __all__ = ["PlackettLuce"]
 
@@ -91,8 +91,6 @@ _FADE = 10.0
 _STEPS = {"newton": 100, "mm": 10_000, "gd": 100}
 # Beyond this many items, intervals (tables of all pairs) are computed on request only.
 _MOST_ITEMS = 5000
-# Rests are expanded from the start unless that makes more than this many times the rows.
-_EXPANSION = 4
 
 
 def _is_prior(value: Any) -> bool:
@@ -106,7 +104,7 @@ def _is_prior(value: Any) -> bool:
 
 
 @register_method
-class PlackettLuce(ExplainedLikelihood):
+class PlackettLuce(ChoiceModel):
     """The score s of each item in the model that picks the next item i with probability exp(s_i) / Σ exp(s_left).
 
     Scores maximise Σ_lists w Σ_k [s_{i_k} − log Σ_{u ≥ k} exp(s_{i_u})] less the prior's ½ λ ‖s‖²; they have mean 0,
@@ -278,12 +276,7 @@ class PlackettLuce(ExplainedLikelihood):
     tie_sizes_: Annotated[Ints, Within(least=2)]
     tie_: Annotated[Floats, Within(least=0)]
     tie_covariance_: Annotated[Floats, Within()]
-    coefficients_: Annotated[dict[str, float], IN_DATA_UNITS]
     coefficient_covariance_: Annotated[Floats, IN_DATA_UNITS._replace(missing=True)]
-    feature_slots_: Annotated[dict[str, list[Any]], Within(least=0)]
-    feature_basis_: Annotated[Floats, IN_DATA_UNITS]
-    feature_scores_: Annotated[Floats, IN_DATA_UNITS]
-    feature_map_: Annotated[Floats, IN_DATA_UNITS]
 
     def _check_state(self) -> None:
         """Raise where only a part of the learned state is there, or one does not fit another."""
@@ -300,13 +293,10 @@ class PlackettLuce(ExplainedLikelihood):
             if not is_covariance(self.tie_covariance_):
                 raise DataError("the covariance of the tie parameters is none.")
         if "coefficients_" in state:
-            covariates.check_saved(self.feature_slots_, self.feature_basis_, self.feature_scores_)
-            table = self.coefficient_covariance_
-            if table.shape != (self.feature_basis_.shape[1] + len(state.get("tie_", ())),) * 2:
+            n_learned = self.feature_basis_.shape[1] + len(state.get("tie_", ()))
+            if self.coefficient_covariance_.shape != (n_learned, n_learned):
                 raise DataError("the covariance of the coefficients is not one row for each.")
-            covariates.check_saved_map(self.coefficients_, self.feature_basis_, self.feature_map_, table)
-            if not np.isnan(table).all() and not is_covariance(table):
-                raise DataError("the covariance of the coefficients is none.")
+            self._check_saved_covariates()
 
     def __init__(
         self,
@@ -375,12 +365,12 @@ class PlackettLuce(ExplainedLikelihood):
             warn_counted_ballots(preferences, "adherence", f"Pass {plain}.", self._warn, plain)
             estimate = self._learn_adherence(preferences, checkpoint)
         elif not isinstance(preferences, Blocks):
-            estimate = self._estimate(_RankingData.of(preferences, self), checkpoint)
+            estimate = self._estimate(RankingData.of(preferences, self), checkpoint)
         if estimate is None:
             return None
-        n_parameters = free_scores(estimate.data.slots) + self._n_shared()
         scores = [f.score for f in estimate.optima]
-        summaries.record(self.fit_info_, estimate.models, scores, estimate.value, n_parameters)
+        part = summaries.likelihood_part(estimate.models, scores, estimate.value)
+        self._record_likelihood([part], free_scores(estimate.data.slots) + self._n_shared())
         how = self._interval_kind(estimate.data.slots)
         if how is not None:
             self._interval_method(how)
@@ -391,58 +381,35 @@ class PlackettLuce(ExplainedLikelihood):
 
     @property
     def _basis_covariance(self) -> Floats:
-        """The covariance of coefficients of features in the basis of the fit, then of what else is shared."""
-        return self.coefficient_covariance_
+        known = vars(self)
+        return np.asarray(known.get("coefficient_covariance_", known.get("tie_covariance_", np.zeros((0, 0)))))
 
-    def _parameter_covariance(self) -> tuple[list[str], Floats] | None:
-        return summaries.parameter_covariance(self)
+    def _shared_estimates(self) -> list[SharedEstimate]:
+        return summaries.shared_estimates(self)
 
     def _consensus(self, preferences: Any, known: _FittedModels | None = None) -> Consensus:
         if "feature_scores_" in self.__dict__:
-            return self._consensus_from_covariates(preferences)
+            how = self._interval_kind(preferences.slots)
+            return self._consensus_from_covariates(
+                preferences.slots, None if how is None else self._interval_method(how)
+            )
         anchors = anchor_slots(preferences.slots, self.anchor)
-        estimate = known or self._estimate(_RankingData.of(preferences, self, self._list_adherence(preferences)))
+        estimate = known or self._estimate(RankingData.of(preferences, self, self._list_adherence(preferences)))
         slots, score = preferences.slots, self._slot_scores(estimate)
         how = self._interval_kind(slots)
         if how is None:
             return self._gauged(slots, score, anchors)
         if self.adherence:
             warn_few_instances(self.training_instances_, self._warn)
-        return self._gauged(slots, score, anchors, self._covariances(estimate, how), how, estimate.is_informed)
+        covariances = self._covariances(estimate, how)
+        return self._gauged(slots, score, anchors, covariances, self._interval_method(how), estimate.is_informed)
 
-    def _gauged(
-        self,
-        slots: Slots,
-        score: Floats,
-        anchors: Ints | None,
-        covariances: Sequence[ScoreCovariance | None] = (),
-        how: str | None = None,
-        known: NDArray[np.bool_] | None = None,
-    ) -> Consensus:
-        """Return the consensus with scores relative to the anchor or their mean, and intervals from covariances."""
-        score, spreads = relative_to_anchor(slots, score, covariances, anchors)
-        gauge = gauge_of(self.anchor)
-        if how is None:
-            return Consensus.from_codes(slots, score, gauge=gauge, scale="log-odds")
-        return with_intervals(
-            slots,
-            score,
-            spreads,
-            level=self.level,
-            rank_ranges=self.rank_ranges,
-            gauge=gauge,
-            method=self._interval_method(how),
-            known=known,
-            scale="log-odds",
-            warn=self._warn,
-        )
-
-    def _estimate(self, data: _RankingData, checkpoint: Checkpointer = NO_CHECKPOINT) -> _FittedModels:
+    def _estimate(self, data: RankingData, checkpoint: Checkpointer = NO_CHECKPOINT) -> _FittedModels:
         """Maximise the likelihood of every instance; store the fit information and warn of problems."""
         ties = self._known_ties(data) if self._has_tie_parameters else None
         models = [self._likelihood(data, n, ties) for n in range(len(data.counts))]
         if self.prior == 0 and self.optimizer != "gd":
-            _check_existence(data, models)
+            check_existence(data, models)
         starts = [np.zeros(model.size) for model in models]
         if len(models) == 1:
             # Progress over instances says nothing for a single one: report the digits of its gradient instead.
@@ -461,7 +428,7 @@ class PlackettLuce(ExplainedLikelihood):
 
     def _warn_doubts(self, estimate: _FittedModels) -> None:
         """Warn of instances whose scores have not converged or are not identified by the lists."""
-        self._warn_unidentified([_Identifiability.of(estimate.data)])
+        self._warn_unidentified([Identifiability.of(estimate.data)])
         if self.optimizer != "gd":
             self._warn_convergence([_Convergence.of(estimate.models, estimate.optima)], estimate.data.slots.instances)
 
@@ -485,7 +452,7 @@ class PlackettLuce(ExplainedLikelihood):
                 ConvergenceWarning,
             )
 
-    def _warn_unidentified(self, parts: Sequence[_Identifiability]) -> None:
+    def _warn_unidentified(self, parts: Sequence[Identifiability]) -> None:
         """Warn of groups of items that no list connects, and of items that no list compares."""
         parted, uncompared = sum(p.n_disconnected for p in parts), sum(p.n_uncompared for p in parts)
         if parted:
@@ -501,7 +468,7 @@ class PlackettLuce(ExplainedLikelihood):
             )
 
     def _likelihood(
-        self, data: _RankingData, n: int, ties: TieParameters | None = None, *, merge: bool = True
+        self, data: RankingData, n: int, ties: TieParameters | None = None, *, merge: bool = True
     ) -> PenalisedLikelihood:
         """Return the penalised likelihood of one instance; `ties` are those of Davidson-Luce.
 
@@ -531,7 +498,7 @@ class PlackettLuce(ExplainedLikelihood):
         self,
         model: PenalisedLikelihood,
         start: Floats,
-        callback: Callable[[float], None] | None = None,
+        report: Callable[[int, float], None] | None = None,
         checkpoint: Checkpointer = NO_CHECKPOINT,
     ) -> Optimum:
         from concordant.aggregators import _plackett_luce_fit
@@ -541,7 +508,7 @@ class PlackettLuce(ExplainedLikelihood):
             return _plackett_luce_fit.gradient_ascent(model, start, steps, checkpoint)
         if self.optimizer == "mm":
             return _plackett_luce_fit.minorise(model, start, steps, self.tol, checkpoint)
-        return _plackett_luce_fit.newton(model, start, steps, self.tol, callback, checkpoint)
+        return _plackett_luce_fit.newton(model, start, steps, self.tol, report, checkpoint)
 
     def _slot_scores(self, estimate: _FittedModels) -> Floats:
         """Return a score for every slot: mean 0 over the items compared, the prior's mode for the others."""
@@ -557,7 +524,7 @@ class PlackettLuce(ExplainedLikelihood):
 
     # Davidson-Luce ties.
 
-    def _known_ties(self, data: _RankingData) -> TieParameters:
+    def _known_ties(self, data: RankingData) -> TieParameters:
         """Return the tie parameters that `fit` learned; raise where the lists have ties of other sizes."""
         from concordant.aggregators._plackett_luce_ties import TieParameters, choice_counts
 
@@ -598,7 +565,7 @@ class PlackettLuce(ExplainedLikelihood):
         del blocks
         n_informed = sum(s.instances for s in summaries)
         if self.prior == 0 and not fitted.regular and found.total and not self.fit_info_.interrupted:
-            raise _unbounded_ties(votes)
+            raise unbounded_ties(votes)
         self._store_ties(fitted)
         inverse, k = np.linalg.pinv(fitted.information, hermitian=True), len(self.tie_)
         if self.uncertainty not in ("information", "none"):
@@ -618,15 +585,7 @@ class PlackettLuce(ExplainedLikelihood):
         """Store the tie parameters and how their fit went."""
         self.tie_sizes_ = fitted.ties.sizes[1:]
         self.tie_ = fitted.ties.delta
-        info = self.fit_info_
-        info.n_iter, info.converged, info.gradient_norm = len(fitted.trace) - 1, fitted.converged, fitted.norm
-        info.objective, info.trace = fitted.trace[-1], fitted.trace
-        if not info.converged and not info.interrupted:
-            self._warn(
-                f"the tie parameters did not converge in {info.n_iter} steps: the largest gradient is "
-                f"{info.gradient_norm:.1e}, asked for {self.tol:.1e}. The last estimate is kept. Raise max_iter.",
-                ConvergenceWarning,
-            )
+        self._record_search("the tie parameters", fitted.end)
 
     # Covariates of items.
 
@@ -642,7 +601,7 @@ class PlackettLuce(ExplainedLikelihood):
         wrong = [name for name, given in asked.items() if given]
         if wrong:
             raise ParameterError(f"PlackettLuce with features has no {', '.join(wrong)}. Use the default.")
-        data = _RankingData.of(votes, self)
+        data = RankingData.of(votes, self)
         ties = None
         if self._has_tie_parameters:
             from concordant.aggregators._plackett_luce_ties import choice_counts, start_parameters
@@ -660,24 +619,15 @@ class PlackettLuce(ExplainedLikelihood):
             tol=self.tol,
             checkpoint=checkpoint,
         )
-        info = self.fit_info_
-        info.n_iter, info.converged, info.gradient_norm = fitted.n_iter, fitted.converged, fitted.norm
-        info.objective = fitted.value
-        if self.prior == 0 and not fitted.is_bounded and not info.interrupted:
-            raise linear.no_finite_estimate(f"items {listing(votes.slots.items.tolist(), 5)}")
-        if not info.converged and not info.interrupted:
-            self._warn(
-                f"the coefficients did not converge in {info.n_iter} steps: the largest gradient is "
-                f"{info.gradient_norm:.1e}, asked for {self.tol:.1e}. The last estimate is kept. Raise max_iter.",
-                ConvergenceWarning,
-            )
-        self.coefficients_ = known.coefficients(features, fitted.coefficients)
-        self.feature_slots_ = covariates.slots_to_save(features.slots)
-        self.feature_basis_ = known.basis
-        self.feature_scores_ = known.basis @ fitted.coefficients
-        self.feature_map_ = known.to_features
-        own_scores = [d @ fitted.coefficients for d in fitted.designs]
-        summaries.record(info, fitted.models, own_scores, fitted.value, len(fitted.information))
+        if not self._shrinks and not fitted.is_bounded and not self.fit_info_.interrupted:
+            raise linear.no_finite_estimate(items_in_words(votes.slots))
+        self._record_search("the coefficients", fitted.end)
+        b = fitted.coefficients
+        self._keep_covariates(
+            features, known.coefficients(features, b), known.basis, known.basis @ b, known.to_features
+        )
+        part = summaries.likelihood_part(fitted.models, [d @ b for d in fitted.designs], fitted.end.objective)
+        self._record_likelihood([part], len(fitted.information))
         how = "information" if self.uncertainty == "information" else "sandwich"
         table = linear.covariance(fitted, clustered=how == "sandwich" and self.uncertainty != "none")
         r = known.basis.shape[1]
@@ -691,18 +641,6 @@ class PlackettLuce(ExplainedLikelihood):
                 self.tie_covariance_ = table[r:, r:]
         if self.uncertainty != "none":
             self._interval_method(how)
-
-    def _consensus_from_covariates(self, votes: Preferences) -> Consensus:
-        """Return the scores that the features of `fit` give the items."""
-        slots = votes.slots
-        rows, score = covariates.described_scores(slots, self.feature_slots_, self.feature_scores_)
-        anchors = anchor_slots(slots, self.anchor)
-        how = self._interval_kind(slots)
-        if how is None or np.isnan(self.coefficient_covariance_).any():
-            return self._gauged(slots, score, anchors)
-        basis, r = self.feature_basis_[rows], self.feature_basis_.shape[1]
-        spreads = covariates.score_covariances(slots, basis, self.coefficient_covariance_[:r, :r])
-        return self._gauged(slots, score, anchors, [c for c in spreads if not isinstance(c, str)], how)
 
     # What the model predicts, and why.
 
@@ -721,7 +659,7 @@ class PlackettLuce(ExplainedLikelihood):
         return PlackettLuceLists(self, votes)
 
     def _expert_fit(self, votes: Any, board: Consensus) -> ExpertFit:
-        data = _RankingData.of(votes, self, self._list_adherence(votes))
+        data = RankingData.of(votes, self, self._list_adherence(votes))
         return predictions.expert_fit(data, votes, board)
 
     def _n_shared(self) -> int:
@@ -731,10 +669,8 @@ class PlackettLuce(ExplainedLikelihood):
     def _working_responses(self, votes: Any, by: str) -> WorkingResponses | None:
         if self.optimizer == "gd" or self.ties == "partition" or "feature_scores_" in self.__dict__:
             return None
-        estimate = self._estimate(_RankingData.of(votes, self, self._list_adherence(votes)))
-        anchors = anchor_slots(votes.slots, self.anchor)
-        score, _ = relative_to_anchor(votes.slots, self._slot_scores(estimate), (), anchors)
-        return predictions.working_responses(estimate, votes, by, score, anchors)
+        estimate = self._estimate(RankingData.of(votes, self, self._list_adherence(votes)))
+        return predictions.working_responses(estimate, votes, by, self._slot_scores(estimate))
 
     # Adherence.
 
@@ -746,7 +682,7 @@ class PlackettLuce(ExplainedLikelihood):
 
     def _learn_adherence(self, votes: Preferences | Blocks, checkpoint: Checkpointer) -> _FittedModels | None:
         """Learn the adherence over blocks; where `votes` are in memory, return the estimate that goes with it."""
-        data: _RankingData | None = None
+        data: RankingData | None = None
         blocks: Shards[PlackettLuceBlock]
         if isinstance(votes, Blocks):
             with without_progress():
@@ -755,9 +691,9 @@ class PlackettLuce(ExplainedLikelihood):
                 blocks = made.persist(itemgetter(0))
             del made
         else:
-            data = _RankingData.of(votes, self, np.ones(votes.n_lists))
+            data = RankingData.of(votes, self, np.ones(votes.n_lists))
             block, summary = self._block(data, votes)
-            blocks, summaries, identifiability = InMemory([block]), (summary,), (_Identifiability.of(data),)
+            blocks, summaries, identifiability = InMemory([block]), (summary,), (Identifiability.of(data),)
             del block
         learner = self._learner(blocks, summaries)
         # Free the blocks before the first step.
@@ -770,7 +706,7 @@ class PlackettLuce(ExplainedLikelihood):
         (learned,) = learner.blocks
         return _FittedModels(data, learned.models, learned.optima)
 
-    def _block(self, data: _RankingData, votes: Preferences) -> tuple[PlackettLuceBlock, _ChoiceSummary]:
+    def _block(self, data: RankingData, votes: Preferences) -> tuple[PlackettLuceBlock, _ChoiceSummary]:
         """Return the block to learn adherence from, and its summary."""
         models = [self._likelihood(data, n) for n in range(len(data.counts))]
         expert = votes.list_expert[data.source].astype(np.int64)
@@ -797,20 +733,12 @@ class PlackettLuce(ExplainedLikelihood):
         self, learner: AdherenceLearner, summaries: Sequence[_ChoiceSummary], experts: Texts, checkpoint: Checkpointer
     ) -> None:
         """Learn the adherence, and store that of the experts with a list."""
-        outcome = learner.learn(checkpoint)
+        end = learner.learn(checkpoint)
         ranking = np.flatnonzero(np.any([s.has_list for s in summaries], axis=0))
         self.experts_ = [experts[code] for code in ranking.tolist()]
         self.adherence_ = learner.theta[ranking]
         self.training_instances_ = sum(s.instances for s in summaries)
-        info = self.fit_info_
-        info.n_iter, info.converged, info.gradient_norm, info.trace = outcome
-        info.objective = info.trace[-1] if info.trace else 0.0
-        if not info.converged and not info.interrupted:
-            self._warn(
-                f"the adherence did not converge in {info.n_iter} steps: the largest gradient is "
-                f"{info.gradient_norm:.1e}, asked for {self.tol:.1e}. The last estimate is kept. Raise max_iter.",
-                ConvergenceWarning,
-            )
+        self._record_search("the adherence", end)
 
     # Uncertainty.
 
@@ -835,19 +763,13 @@ class PlackettLuce(ExplainedLikelihood):
 
     def _interval_method(self, how: str) -> str:
         """Return the description of the intervals, and store it in `fit_info_`."""
-        words = {
-            "sandwich": "sandwich, clustered by expert",
-            "bootstrap": f"bootstrap over experts, {self.n_bootstrap} draws",
-            "information": "observed information",
-        }[how]
-        words += "" if self.prior == 0 else ", posterior"
-        words += ", adherence taken as known" if self.adherence else ""
+        words = self._interval_words(how) + (", adherence taken as known" if self.adherence else "")
         if hasattr(self, "fit_info_"):
             self.fit_info_.uncertainty = words
         return words
 
-    def _covariances(self, estimate: _FittedModels, how: str) -> list[ScoreCovariance | None]:
-        """Return the covariance of the scores of each instance, None where fewer than two experts compare items."""
+    def _covariances(self, estimate: _FittedModels, how: str) -> list[ScoreCovariance | str]:
+        """Return the covariance of the scores of each instance, or the reason why there is none."""
         data = estimate.data
         clusters = [float(model.rankings.weight.sum()) for model in estimate.models]
 
@@ -879,14 +801,8 @@ class PlackettLuce(ExplainedLikelihood):
             places, every = data.places(n), data.n_items(n)
             if covariance is not None and len(places) < every:
                 out[n] = covariance.placed(places, every)
-        few = [n for n, c in enumerate(out) if c is None and estimate.models[n].size]
-        if few:
-            self._warn(
-                f"no intervals for {some_items(data.slots, few)}: fewer than two experts compare items there, and "
-                "one alone does not show how far experts differ.",
-                UncertaintyWarning,
-            )
-        return out
+        missing = [FEW_EXPERTS if model.size else NOT_COMPARED for model in estimate.models]
+        return [why if c is None else c for c, why in zip(out, missing, strict=True)]
 
     def _with_tie_covariance(
         self, covariance: ScoreCovariance | None, model: PenalisedLikelihood, optimum: Optimum
@@ -943,197 +859,15 @@ def _mean(score: Floats) -> float:
     return float(score.mean()) if len(score) else 0.0
 
 
-def _progress_by_digits(tol: float) -> Callable[[float], None]:
+def _progress_by_digits(tol: float) -> Callable[[int, float], None]:
     """Return a callback that reports progress as the share of the digits asked for that the gradient norm has."""
     asked = max(-np.log10(tol), 1.0)
 
-    def callback(norm: float) -> None:
+    def report(_: int, norm: float) -> None:
         gained = min(max(-np.log10(max(norm, tol)), 0.0), asked)
         report_progress(round(100 * gained / asked), 100)
 
-    return callback
-
-
-@dataclass(frozen=True)
-class _RankingData:
-    """The rankings of all instances, without lists that compare nothing.
-
-    Attributes
-    ----------
-    slots : Slots
-        The instances and their items.
-    list_starts : int64[N + 1]
-        Where the lists of each instance begin.
-    source : int64[L]
-        The number of each list in the preferences.
-    rankings : Rankings
-        All lists; items are numbered within their instance, over those compared.
-    compared : bool[S]
-        Whether some list compares the item of a slot with another.
-    counts : int64[N]
-        The number of compared items of each instance.
-    list_choices, choices : float64[L], float64[N]
-        The number of choices of each list, and their weighted sum in each instance.
-    expanded : bool
-        Whether the rest of every list has to be expanded item by item.
-    """
-
-    slots: Slots
-    list_starts: Ints
-    source: Ints
-    rankings: Rankings
-    compared: NDArray[np.bool_]
-    counts: Ints
-    list_choices: Floats
-    choices: Floats
-    expanded: bool = False
-
-    @staticmethod
-    def of(votes: Preferences, method: PlackettLuce, factors: Floats | None = None) -> _RankingData:
-        """Return the rankings of some preferences; `factors` multiply the scores of lists, NaN leaves a list out."""
-        from concordant.kernels.plackett_luce import Rankings
-
-        key = votes.value if votes.kind == "rank" else -votes.value
-        offsets, lengths, sizes = votes.list_offsets, votes.list_lengths, votes.slots.sizes
-        rows = _best_first(votes, key, method)
-        slot = votes.slot if rows is None else votes.slot[rows]
-        first = np.ones(votes.n_rows, dtype=np.bool_)
-        if method.ties in ("average", "partition", "davidson-luce"):
-            by_key = key if rows is None else key[rows]
-            np.not_equal(by_key[1:], by_key[:-1], out=first[1:])
-            first[offsets[:-1]] = True
-        rest = (lengths < sizes[votes.list_instance]) & votes.below(method.missing)[votes.list_instance]
-        if first.all():
-            blocks, final = lengths, offsets[1:] - 1
-        else:
-            starts = np.flatnonzero(first)
-            blocks = np.diff(np.searchsorted(starts, offsets))
-            final = starts[np.cumsum(blocks) - 1]
-        # The last block of a list is chosen only if a rest lies below it.
-        mark = first.astype(np.uint8)
-        # With Davidson-Luce ties a tie in last place is an outcome like any other.
-        left = ~rest & (offsets[1:] - final == 1) if method._has_tie_parameters else ~rest
-        mark[final[left]] = 2
-        ends = np.where(rest, offsets[1:], final)
-        n_choices = blocks - left if method.ties in ("partition", "davidson-luce") else ends - offsets[:-1]
-        form = np.where(rest, 2, blocks < lengths).astype(np.uint8)
-        weight = votes.weights
-        kept = (n_choices > 0) & (weight > 0)
-        if factors is not None:
-            kept &= ~np.isnan(factors)
-        if not kept.all():
-            inside = np.repeat(kept, lengths)
-            slot, mark, lengths = slot[inside], mark[inside], lengths[kept]
-        per_instance = np.bincount(votes.list_instance[kept], minlength=len(votes))
-        compared = np.zeros(votes.n_slots, dtype=np.bool_)
-        compared[slot] = True
-        if rest.any():
-            open_ = np.bincount(votes.list_instance[kept & rest], minlength=len(votes)) > 0
-            compared |= np.repeat(open_, sizes)
-        before = lists.offsets_of(compared)
-        counts = np.diff(before[votes.slots.offsets])
-        if len(votes) == 1 and compared.all():
-            # A copy, because kernels are compiled for writable arrays only.
-            local = slot.copy()
-        else:
-            base = np.repeat(before[votes.slots.offsets[:-1]], per_instance)
-            local = (before[slot] - np.repeat(base, lengths)).astype(np.int32)
-        rankings = Rankings(
-            local,
-            mark,
-            lists.offsets_of(lengths),
-            weight[kept],
-            form[kept],
-            np.zeros(0) if factors is None else factors[kept],
-            method.ties != "partition",
-        )
-        list_choices = n_choices[kept].astype(np.float64)
-        choices = np.bincount(votes.list_instance[kept], weights=weight[kept] * list_choices, minlength=len(votes))
-        list_starts = lists.offsets_of(per_instance)
-        return _RankingData(
-            votes.slots,
-            list_starts,
-            np.flatnonzero(kept),
-            rankings,
-            compared,
-            counts,
-            list_choices,
-            choices.astype(np.float64),
-            method._has_tie_parameters,
-        )
-
-    def links(self) -> tuple[Ints, Ints]:
-        """Return pairs of slots that span the graph of compared items: neighbours in lists, and all items of rests."""
-        every = self.rankings
-        where = np.flatnonzero(self.compared)
-        before = lists.offsets_of(self.counts)
-        rows = np.diff(every.offsets[self.list_starts])
-        slot = where[every.item + np.repeat(before[:-1], rows)]
-        inside = np.ones(max(len(slot) - 1, 0), dtype=np.bool_)
-        inside[every.offsets[1:-1] - 1] = False
-        # A list with a rest compares all items of its instance.
-        instance = np.repeat(np.arange(len(self.counts)), np.diff(self.list_starts))
-        whole = np.bincount(instance[every.form == 2], minlength=len(self.counts)) > 0
-        chain = whole[self.slots.instance[where]]
-        chain = chain[:-1] & chain[1:] & (np.diff(self.slots.instance[where]) == 0)
-        one = np.concatenate([slot[:-1][inside], where[:-1][chain]])
-        return one, np.concatenate([slot[1:][inside], where[1:][chain]])
-
-    def n_items(self, n: int) -> int:
-        """Return the number of items of an instance, compared or not."""
-        return int(self.slots.offsets[n + 1] - self.slots.offsets[n])
-
-    def places(self, n: int) -> Ints:
-        """Return the indices of the compared items of an instance."""
-        return np.flatnonzero(self.compared[self.slots.offsets[n] : self.slots.offsets[n + 1]])
-
-    def instance_rankings(self, n: int, merge: bool = True) -> Rankings:
-        """Return the rankings of one instance; with `merge` equal lists are merged where there are many."""
-        from concordant.kernels.plackett_luce_lists import expanded, merged
-
-        every = self.rankings
-        a, b = int(self.list_starts[n]), int(self.list_starts[n + 1])
-        offsets = every.offsets[a : b + 1]
-        rows = slice(int(offsets[0]), int(offsets[-1]))
-        rankings = every._replace(
-            item=every.item[rows],
-            mark=every.mark[rows],
-            offsets=offsets - offsets[0],
-            weight=every.weight[a:b],
-            form=every.form[a:b],
-            theta=every.theta[a:b],
-        )
-        size = int(self.counts[n])
-        if merge and len(every.theta) == 0:
-            rankings = merged(rankings)
-        rests = np.flatnonzero(rankings.form == 2)
-        small = len(rests) * size <= _EXPANSION * (len(rankings.item) + size)
-        if len(rests) and (len(every.theta) or small or self.expanded):
-            rankings = expanded(rankings, size, rests)
-        return rankings
-
-
-def _best_first(votes: Preferences, key: Floats, method: PlackettLuce) -> Ints | None:
-    """Return the row numbers, best first in every list; ties in input order, or in an order drawn from the ids.
-
-    None where the rows are in that order already.
-    """
-    if method.ties != "random":
-        falls = key[1:] < key[:-1]
-        inner = votes.list_offsets[1:-1]
-        falls[inner - 1] = False
-        return lists.order_lists(key, votes.list_offsets) if falls.any() else None
-    from concordant.kernels.splitmix64 import hashed
-
-    # A hash for each row that depends only on the seed and the three ids.
-    slots = np.unique(votes.slot)
-    item = np.zeros(votes.n_slots, dtype=np.uint64)
-    item[slots] = [id_hash(votes.items[s]) for s in slots.tolist()]
-    expert = np.array([id_hash(e) for e in votes.experts], dtype=np.uint64)
-    instance = np.array([id_hash(q) for q in votes.instances], dtype=np.uint64)
-    mixed = hashed(instance[votes.slots.instance[votes.slot]] + np.uint64(method.random_state))
-    mixed = hashed(hashed(mixed ^ expert[votes.row_expert]) ^ item[votes.slot])
-    return np.lexsort((mixed, key, votes.row_list))
+    return report
 
 
 @dataclass(frozen=True)
@@ -1143,7 +877,7 @@ class _FittedModels:
     `jointly` says that tie parameters were estimated from the lists of a single instance, with its scores.
     """
 
-    data: _RankingData
+    data: RankingData
     models: Sequence[PenalisedLikelihood]
     optima: Sequence[Optimum]
     jointly: bool = False
@@ -1164,31 +898,6 @@ class _FittedModels:
     @property
     def value(self) -> float:
         return float(sum(f.value for f in self.optima))
-
-
-class _Identifiability(NamedTuple):
-    """Counts of instances with groups of items that no list connects, and without any comparison."""
-
-    n_disconnected: int
-    # The groups of the first such instance, in words.
-    why: str
-    n_uncompared: int
-    # The items of the first such instance, in words.
-    uncompared: str
-
-    @classmethod
-    def of(cls, data: _RankingData) -> _Identifiability:
-        """Return the counts for some rankings."""
-        slots = data.slots
-        one, other = data.links()
-        parted = disconnected_instances(one, other, slots)
-        uncompared = np.flatnonzero((data.counts == 0) & (slots.sizes > 0))
-        return cls(
-            len(parted),
-            explain_disconnected(one, other, slots, int(parted[0])) if len(parted) else "",
-            len(uncompared),
-            some_items(slots, uncompared[:1]) if len(uncompared) else "",
-        )
 
 
 class _Convergence(NamedTuple):
@@ -1236,12 +945,12 @@ class _ChoiceSummary(NamedTuple):
 
 def _block_of(
     block: Preferences, method: PlackettLuce
-) -> tuple[PlackettLuceBlock, tuple[_ChoiceSummary, _Identifiability]]:
+) -> tuple[PlackettLuceBlock, tuple[_ChoiceSummary, Identifiability]]:
     """Return the block to learn adherence from, without its ids, and its summaries."""
     method._checked(block)
-    data = _RankingData.of(block, method, np.ones(block.n_lists))
+    data = RankingData.of(block, method, np.ones(block.n_lists))
     prepared, summary = method._block(data, block)
-    return prepared, (summary, _Identifiability.of(data))
+    return prepared, (summary, Identifiability.of(data))
 
 
 class _TieSummary(NamedTuple):
@@ -1253,17 +962,17 @@ class _TieSummary(NamedTuple):
         The choices by the size of the chosen set.
     largest, instances : int
         The number of compared items of the largest instance, and of instances with compared items.
-    identifiability : _Identifiability
+    identifiability : Identifiability
         Items that the lists do not place.
     """
 
     choices: ChoiceCounts
     largest: int
     instances: int
-    identifiability: _Identifiability
+    identifiability: Identifiability
 
 
-_TieBlockParts = tuple["TieBlock", _TieSummary, _RankingData | None]
+_TieBlockParts = tuple["TieBlock", _TieSummary, RankingData | None]
 
 
 def _tie_block_of(votes: Preferences, method: PlackettLuce, unchecked: bool) -> _TieBlockParts:
@@ -1272,15 +981,15 @@ def _tie_block_of(votes: Preferences, method: PlackettLuce, unchecked: bool) -> 
 
     if unchecked:
         method._checked(votes)
-    data = _RankingData.of(votes, method)
+    data = RankingData.of(votes, method)
     models: Any = [method._likelihood(data, n, NO_TIES) for n in range(len(data.counts))]
     if method.prior == 0:
-        _check_existence(data, models)
+        check_existence(data, models)
     summary = _TieSummary(
         choice_counts(data.rankings),
         int(data.counts.max(initial=0)),
         int((data.counts > 0).sum()),
-        _Identifiability.of(data),
+        Identifiability.of(data),
     )
     return TieBlock(models), summary, None if unchecked else data
 
@@ -1289,64 +998,5 @@ def _tie_convergence_of(block: TieBlock) -> _Convergence:
     return _Convergence.of(block.models, block.optima)
 
 
-def _unbounded_ties(votes: Preferences | Blocks) -> NoFiniteEstimateError:
-    """Return the error for scores and tie parameters that grow together without bound."""
-    among = f"the items of {len(votes.instances):,} instances"
-    if isinstance(votes, Preferences):
-        among = f"items {listing(votes.slots.items.tolist(), 5)}"
-    return NoFiniteEstimateError(
-        f"no finite Davidson-Luce estimate: the scores of {among} and the tie parameters grow together without bound. "
-        "Set prior=0.1, or ties='average'."
-    )
-
-
 def _convergence_of(block: PlackettLuceBlock) -> _Convergence:
     return _Convergence.of(block.models, block.optima)
-
-
-def _check_existence(data: _RankingData, models: Sequence[PenalisedLikelihood]) -> None:
-    """Raise NoFiniteEstimateError, naming the items, where scores have no finite maximum."""
-    from concordant.kernels.plackett_luce_lists import separation
-
-    infinite = []
-    for n, model in enumerate(models):
-        silent = data.n_items(n) > 1 and model.size < data.n_items(n)
-        if silent or separation(model.rankings, model.size) is not None:
-            infinite.append(n)
-    if not infinite:
-        return
-    n = infinite[0]
-    items = data.slots.items[int(data.slots.offsets[n]) : int(data.slots.offsets[n + 1])]
-    places = data.places(n)
-    separated = separation(models[n].rankings, models[n].size)
-    reasons = []
-    if len(places) < len(items):
-        reasons.append(
-            _item_sentence(items[np.setdiff1d(np.arange(len(items)), places)].tolist(), "ranked against no other")
-        )
-    if separated is not None and separated.disconnected:
-        groups = ", ".join(listing(items[places[g]].tolist(), 5) for g in separated.disconnected[:5])
-        reasons.append(
-            f"no list ranks items of one of {len(separated.disconnected)} groups against those of another: {groups}"
-        )
-    if separated is not None:
-        alone = "" if data.rankings.averaged else " other than tied"
-        for groups_, fate in (
-            (separated.above, "never ranked below another"),
-            (separated.below, f"never ranked above another{alone}"),
-        ):
-            single = [int(places[g[0]]) for g in groups_ if len(g) == 1]
-            if single:
-                reasons.append(_item_sentence(items[np.array(single)].tolist(), fate))
-            reasons += [
-                _item_sentence(items[places[g]].tolist(), f"{fate} outside them") for g in groups_ if len(g) > 1
-            ]
-    more = f" (and in {len(infinite) - 1} more instances)" if len(infinite) > 1 else ""
-    raise NoFiniteEstimateError(
-        f"no finite Plackett-Luce estimate: {'; '.join(reasons[:5])} in instance {data.slots.instances[n]!r}{more}. "
-        "Set prior=0.1, or leave them out."
-    )
-
-
-def _item_sentence(items: list[str], fate: str) -> str:
-    return f"item {items[0]!r} is {fate}" if len(items) == 1 else f"items {listing(items)} are {fate}"
