@@ -49,9 +49,9 @@ __all__ = [
 
 Data = Votes | Features
 
-# Folds of a cross-validation that names no number.
-_USUAL_FOLDS = 5
-_FOLDS = "a whole number >= 2, a list of (train, test) indices, of given folds (train, vali, test), or a splitter"
+# The default number of folds.
+_DEFAULT_FOLDS = 5
+_FOLDS = "a whole number >= 2, a list of (train, test) indices, a list of folds (train, vali, test), or a splitter"
 
 
 class FoldData(NamedTuple):
@@ -75,10 +75,10 @@ class FoldData(NamedTuple):
 
 
 def shared_labels(labels: Labels, data: Data) -> Labels:
-    """Return labels that a fit to `data` may be given: without those of other instances where there could be doubt.
+    """Return the labels for a fit to `data`, without those of other instances if the fit would refuse them.
 
-    A fit suspects that two sequences were split by one index where both have equally many instances, but not the same.
-    Labels and data from two files are matched by id, so that this is no mistake.
+    A fit refuses labels and data with the same number of instances but different ids, because they may have been split
+    by one index. Labels and data from two files are matched by id, so here this is no mistake.
 
     >>> labels = Labels(["q1", "q2"], ["d"] * 2, [1, 0])
     >>> shared_labels(labels, Labels(["q2", "q3"], ["d"] * 2, [1, 1])).instances.tolist()
@@ -116,9 +116,9 @@ def relabel_fold(fold: Any, labels: Labels | None, weights: Mapping[str, float])
 
 
 def usual_folds(data: Data, labels: Labels) -> int | None:
-    """Return the number of folds where none is named: five, or one for each labelled instance; None below two."""
+    """Return the default number of folds: five, or fewer if fewer instances have labels; None below two."""
     known = int(labelled(data, labels).sum())
-    return min(_USUAL_FOLDS, known) if known > 1 else None
+    return min(_DEFAULT_FOLDS, known) if known > 1 else None
 
 
 def are_given_folds(folds: Any) -> bool:
@@ -144,7 +144,7 @@ def check_data(preferences: Any, labels: Any, owner: str) -> tuple[Data, Labels]
     if not isinstance(preferences, (Preferences, Comparisons, Features)):
         hint = ""
         if isinstance(preferences, Blocks):
-            hint = " Folds are made of instances in memory: pass some of the blocks, concat(blocks[:2])."
+            hint = " Cross-validation works in memory: pass some of the blocks, such as concat(blocks[:2])."
         raise KindError(
             f"{owner} splits Preferences, Comparisons or Features. Got {type(preferences).__name__} instead.{hint}"
         )
@@ -243,21 +243,21 @@ def _balanced_folds(preferences: Data, labels: Labels, n: int, random_state: int
 def _check(fold_data: FoldData, where: str, *, given: bool = False) -> None:
     """Raise if a fold has no training or no labelled test instance, or if training and test data overlap."""
     test = set(fold_data.test.instances)
-    seen = fold_data.train.instances.tolist()
+    trained = fold_data.train.instances.tolist()
     if fold_data.validation is not None and not given:
-        seen += fold_data.validation[0].instances.tolist()
-    both = [i for i in dict.fromkeys(seen) if i in test]
-    if both and isinstance(fold_data.test, Features):
-        learned = (
+        trained += fold_data.validation[0].instances.tolist()
+    shared = [i for i in dict.fromkeys(trained) if i in test]
+    if shared and isinstance(fold_data.test, Features):
+        parts = (
             [fold_data.train] if given or fold_data.validation is None else [fold_data.train, fold_data.validation[0]]
         )
-        both = [i for i in both if any(_same_rows(i, part, fold_data.test) for part in learned)]
-    if both:
+        shared = [i for i in shared if any(_same_rows(i, part, fold_data.test) for part in parts)]
+    if shared:
         raise DataError(
-            f"{len(both)} of {len(test)} test instances of {where} are also in its training data: {listing(both, 5)}. "
-            "Remove them from one of the two."
+            f"{len(shared)} of {len(test)} test instances of {where} are also in its training data: "
+            f"{listing(shared, 5)}. Remove them from one of the two."
         )
-    if not seen:
+    if not trained:
         raise DataError(f"{where} has no training instance.")
     if not labelled(fold_data.test, fold_data.truth).any():
         tested = listing(fold_data.test.instances[:5].tolist())
@@ -285,7 +285,7 @@ def fit_fold(
 ) -> Aggregator:
     """Fit a method to the training data of a fold and return it; a method that reads no labels gets none.
 
-    `features` hold the items of all parts and are matched by id. Methods that do not use them raise.
+    `features` cover the items of all parts and are matched by id. A method that does not use them raises.
     """
     train: tuple[Any, Labels] = (fold_data.train, fold_data.labels)
     if not method.needs_labels():
@@ -293,18 +293,18 @@ def fit_fold(
     held = fold_data.validation
     if held is None and validation_part is not None:
         train, held = hold_out(fold_data.train, fold_data.labels, validation_part, random_state)
-    validation = (*held, features) if held is not None and _uses(method, features) else held
+    validation = (*held, features) if held is not None and _uses_features(method, features) else held
     return method.fit(*train, validation=validation, features=features)
 
 
 def predict_with_features(method: Aggregator, data: Data, features: Features | None) -> Consensus:
     """Predict with a method; features go to methods that use them."""
     own: Any = method
-    found: Consensus = own.predict(data, features=features) if _uses(own, features) else own.predict(data)
+    found: Consensus = own.predict(data, features=features) if _uses_features(own, features) else own.predict(data)
     return found
 
 
-def _uses(method: Aggregator, features: Features | None) -> bool:
+def _uses_features(method: Aggregator, features: Features | None) -> bool:
     return features is not None and method.takes_features
 
 
