@@ -472,7 +472,7 @@ def _at(work: Callable[[int], Any], batch: Sequence[int], n: int) -> Any:
 def _method_text(method: Aggregator) -> str:
     """Return a method as the command line reads it.
 
-    >>> _written(Blend(members=[create("rrf", k=10), "borda"], weights="equal"))
+    >>> _method_text(Blend(members=[create("rrf", k=10), "borda"], weights="equal"))
     'blend(rrf(k=10), borda, weights=equal)'
     """
     defaults = inspect.signature(type(method).__init__).parameters
