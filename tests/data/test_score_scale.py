@@ -89,9 +89,9 @@ def test_the_board_stays_in_place_when_items_join() -> None:
     plain = cc.BradleyTerry().fit_predict(old)
     at_mean = cc.BradleyTerry().fit_predict(new).scaled("elo", anchor=plain)
     assert np.isclose(at_mean.score[[place[i] for i in plain.items.tolist()]].mean(), 1000)
-    with pytest.warns(DataWarning, match="2 of 8 items of the earlier board are gone"):
+    with pytest.warns(DataWarning, match="2 of 8 items of the earlier board are missing"):
         plain.scaled("elo", anchor=later)
-    with pytest.raises(ParameterError, match="leave anchor_at out"):
+    with pytest.raises(ParameterError, match="anchor_at= does not go with an earlier board"):
         later.scaled("elo", anchor=earlier, anchor_at=900)
 
 
