@@ -129,7 +129,7 @@ def test_auto_takes_the_strongest_penalty_that_held_out_losses_allow(data: tuple
     target = blend_file.with_gains(blend_file.match_labels(votes, labels, "x"), votes, "x")[1]
     problem = blend_file._WeightLoss.of(z, target, votes, parts)
     losses = {}
-    for l2 in blend_file._PATH:
+    for l2 in blend_file._PENALTIES:
         own = np.zeros(len(problem.folds))
         for f in range(len(parts)):
             w = problem.minimum(l2, np.flatnonzero(problem.folds != f))

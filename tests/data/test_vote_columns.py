@@ -87,7 +87,7 @@ def test_self_preference_is_a_covariate_of_expert_and_item() -> None:
     # Two items of the expert's family leave nothing to prefer.
     same = cc.Comparisons("q", ["ja"], ["a1"], ["a2"]).with_self_preference(makers, {"ja": "a"})
     assert same.covariates.tolist() == [[0.0]]
-    with pytest.raises(DataError, match="needs the expert of each vote"):
+    with pytest.raises(DataError, match="name no experts"):
         cc.Comparisons("q", None, ["a1"], ["b1"]).with_self_preference(makers, {"ja": "a"})
     with pytest.raises(DataError, match=r"no item is of the families \['A'\]"):
         votes.with_self_preference(makers, {"ja": "A"})

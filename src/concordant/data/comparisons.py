@@ -542,8 +542,8 @@ class Comparisons(ExpertContainer):
         """
         if self.expert is None:
             raise DataError(
-                "with_self_preference needs the expert of each vote, and these comparisons name none. Read the votes "
-                "with the column of experts."
+                "with_self_preference needs the expert of each vote, and these comparisons name no experts. Read the "
+                "votes with the column of experts."
             )
         if name in self.columns.names:
             raise DataError(f"the comparisons already have a column {name!r}. Choose another name=.")

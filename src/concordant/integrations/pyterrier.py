@@ -33,8 +33,8 @@ _ID, _SCORE = itemgetter(0), itemgetter(1)
 class FusionTransformer(pt.Transformer):
     """Fuse the results of several PyTerrier transformers, query by query.
 
-    A transformer without results for a query does not count. If one raises, the request raises the same error. Lists are
-    read in the order of their scores, as TREC runs are; the column rank is ignored.
+    A transformer without results for a query does not count. If one raises, the request raises the same error. Lists
+    are read in the order of their scores, as TREC runs are; the column rank is ignored.
 
     Parameters
     ----------
