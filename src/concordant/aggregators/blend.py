@@ -456,7 +456,7 @@ def _centred(values: Floats, slots: Slots) -> Floats:
 def _numbered_names(names: Sequence[str]) -> list[str]:
     """Return names with a number after repeated ones.
 
-    >>> _distinct(["crf", "rrf", "crf"])
+    >>> _numbered_names(["crf", "rrf", "crf"])
     ['crf', 'rrf', 'crf 2']
     """
     return [name if names.index(name) == n else f"{name} {names[: n + 1].count(name)}" for n, name in enumerate(names)]
