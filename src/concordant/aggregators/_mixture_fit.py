@@ -2,8 +2,8 @@
 
 Expert e belongs to component c with prior probability ω_c, and all lists of an expert come from one component. EM
 alternates the posterior probabilities of membership (responsibilities) with weighted fits of every component, and the
-penalised log-likelihood Σ_e n_e log Σ_c ω_c exp(ℓ_ec) + Σ_c log prior_c never falls; n_e, the
-multiplicity, is the number of equal experts that e stands for.
+penalised log-likelihood Σ_e n_e log Σ_c ω_c exp(ℓ_ec) + Σ_c log prior_c never falls; n_e, the multiplicity, is the
+number of equal experts that e stands for.
 
 The result does not depend on the names or the order of experts, items and rows: random numbers are assigned to experts
 in an order that follows from their preferences.
@@ -252,9 +252,9 @@ def choose_components(
 ) -> tuple[HeldOut, MixtureEstimate | None]:
     """Return the number of components by the likelihood of held-out experts, and the mixture if it is above one.
 
-    The smallest number is chosen that the best number does not lead by more than two standard errors, or by more than a
-    log-likelihood of 1 over all experts. A number is rejected if one of its components has fewer than five experts.
-    Numbers are tried in turn until two in a row do not improve on the best so far.
+    The smallest number is chosen that the best number leads by at most two standard errors, or by at most 1 in the
+    log-likelihood of all experts. A number is rejected if one of its components has fewer than five experts. Numbers
+    are tried in turn until two in a row do not improve on the best so far.
     """
     multiplicity = experts.multiplicity
     active = np.flatnonzero(multiplicity > 0)

@@ -55,7 +55,7 @@ class ListLikelihood(Protocol):
     inverse_design_effect: float
 
     def fit(self, weight: Floats, start: Any) -> Any:
-        """Return the maximum-likelihood parameters for weighted lists, or a step towards them from `start`."""
+        """Return the maximum penalised likelihood parameters for weighted lists, or better ones than `start`."""
 
     def log_likelihood(self, parameters: Any) -> Floats:
         """Return the log-likelihood of each list, without its weight."""

@@ -587,9 +587,8 @@ def _gram(table: Any) -> Floats:
 def _design_effects(model: PartialPooling, point: Posterior, clusters: _ExpertClusters) -> Floats:
     """Return the design effect of each category.
 
-    It is the variance of its difference from the others, over that for independent votes.
-    Variances are summed over the items. Experts who vote in several categories shift them together, which cancels in
-    the difference.
+    It is the variance of its difference from the others, over that for independent votes. Variances are summed over the
+    items. Experts who vote in several categories shift them together, which cancels in the difference.
     """
     n, m = model.n_categories, model.n_items
     rows = model.at(point).inverse_rows()

@@ -80,9 +80,9 @@ _AUTO = one_of("auto")
 class BoostedTrees(FeatureMethod):
     """LambdaMART: boosted decision trees on features of the experts' lists, or of the items, for a ranking metric.
 
-    Each tree corrects the ranking of the trees before it. It splits the items by one feature at a time, so the
-    score can depend on several experts together: "not listed by e1, but among the first ten of e2". LightGBM grows the
-    trees: `fit` needs the extra `boost`, prediction does not.
+    Each tree corrects the ranking of the trees before it. It splits the items by one feature at a time, so the score
+    can depend on several experts together: "not listed by e1, but among the first ten of e2". LightGBM grows the trees:
+    `fit` needs the extra `boost`, prediction does not.
 
     The input is preferences, `Features`, or both (`features=`). Preferences become columns. Each expert has the
     potentials of the `CRF`, the rank, the rank over the length of the list, 1 over the rank, and the singular vectors
@@ -127,9 +127,8 @@ class BoostedTrees(FeatureMethod):
     gain : {"exponential", "linear"}
         2^label - 1, or the label; the gain of a negative label is 0.
     max_items : int
-        The largest number of items of an instance to learn from, at most 10,000. Of a larger instance at
-        most half of these are random items with a gain; the rest are, in equal parts, the best others by RRF and
-        random others.
+        The largest number of items of an instance to learn from, at most 10,000. Of a larger instance at most half of
+        these are random items with a gain; the rest are, in equal parts, the best others by RRF and random others.
     unjudged : {"zero", "drop"}
         Whether training items without a label have label 0, or are left out.
     unknown_experts : {"error", "ignore"}

@@ -75,8 +75,8 @@ def category_boards(
     many votes keeps its own scores; the scores of one with few votes are shrunk towards the other categories, as far as
     these agree.
 
-    Votes without a category form the category "(none)". Every board has all items. With partial pooling an item
-    that was never compared in a category gets a score there from the other categories, with a wide interval.
+    Votes without a category form the category "(none)". Every board has all items. With partial pooling an item that
+    was never compared in a category gets a score there from the other categories, with a wide interval.
 
     Parameters
     ----------
@@ -97,9 +97,8 @@ def category_boards(
     -----
     The standard deviation of deviations, τ, has a half-normal prior with standard deviation 1 (log odds) and is
     integrated out: scores are posterior means, and intervals include the uncertainty of τ. Where votes name experts,
-    intervals are clustered by expert over all categories. In simulations intervals of level 95 %
-    hold the truth in 94 to 96 % of cases where categories differ, and in 97 to 98 % where they do not differ at all
-    (docs/results.md).
+    intervals are clustered by expert over all categories. In simulations intervals of level 95 % hold the truth in 94
+    to 96 % of cases where categories differ, and in 97 to 98 % where they do not differ at all (docs/results.md).
 
     Cost: O(C M³) for each of some 70 Newton steps, C categories of M items, and O(C² M²) memory; with experts O(C³ M³)
     in all for the covariance. Above 5,000 scores there are no intervals unless `uncertainty` asks for them.

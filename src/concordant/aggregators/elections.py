@@ -66,8 +66,7 @@ class Plurality(Aggregator):
     """Plurality: the number of ballots that put the item first.
 
     score(i) = sum of w / g over the ballots with i among their g tied first items. Items with equal scores stay tied,
-    as do all items that nobody puts first. Only the first places of a ballot count, so `missing` does not
-    matter.
+    as do all items that nobody puts first. Only the first places of a ballot count.
 
     Notes
     -----
@@ -175,9 +174,9 @@ class Bucklin(Aggregator):
 
     v_i(k) is the weight of the ballots with i among their first k places; items tied across the k-th place share the
     remaining places. With k_i the smallest k at which v_i(k) is more than half of W, the weight of all ballots,
-    score(i) = M - k_i + v_i(k_i) / W. So a smaller k_i wins, then more votes at that depth. If no majority ever
-    ranks i, k_i = M, and the score is at most 1/2. Equal scores stay tied. A ballot gives no vote to an item that it
-    leaves out, but still counts in W.
+    score(i) = M - k_i + v_i(k_i) / W. So a smaller k_i wins, then more votes at that depth. If no majority ever ranks
+    i, k_i = M, and the score is at most 1/2. Equal scores stay tied. A ballot gives no vote to an item that it leaves
+    out, but still counts in W.
 
     Notes
     -----
@@ -375,8 +374,8 @@ class IRV(BallotCount):
 
     In each round a ballot counts for its first item that is left; items tied there share its weight equally. The item
     with the fewest votes is eliminated. score(i) = the number of items eliminated before i. The winner is the last item
-    left, and is the same as if the count stopped at the first majority. A ballot is exhausted when none of its
-    items is left. `missing` makes no difference.
+    left, and is the same as if the count stopped at the first majority. A ballot is exhausted when none of its items is
+    left. Whether missing items are below or unknown makes no difference.
 
     Parameters
     ----------
@@ -437,8 +436,8 @@ class Coombs(BallotCount):
     """Coombs' rule: the item with the most last places is eliminated, again and again.
 
     In each round a ballot votes against the last of its items that are left; items tied there share its weight equally.
-    A ballot that ties all remaining items has no such vote. The item with the most votes against it is
-    eliminated. score(i) = the number of items that i comes above: those eliminated before it.
+    A ballot that ties all remaining items has no such vote. The item with the most votes against it is eliminated.
+    score(i) = the number of items that i comes above: those eliminated before it.
 
     Parameters
     ----------
@@ -537,10 +536,9 @@ class STV(BallotCount):
     the quota is elected, and its votes above the quota are transferred. When nobody reaches it, the item with the
     fewest votes is eliminated, and its votes are transferred. The count ends when all seats are filled, or when no more
     items are left than seats. score(i) = the number of items that i comes above, where elected items come first in the
-    order of their election (those of one round by their votes), then those that remain at the end, by their votes,
-    then those eliminated, the last one first. So the first `seats` items of the ranking are elected, unless a tie
-    crosses the last seat. A ballot is exhausted when none of its items is left; its
-    votes are lost.
+    order of their election (those of one round by their votes), then those that remain at the end, by their votes, then
+    those eliminated, the last one first. So the first `seats` items of the ranking are elected, unless a tie crosses
+    the last seat. A ballot is exhausted when none of its items is left; its votes are lost.
 
     Parameters
     ----------

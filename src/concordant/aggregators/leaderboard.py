@@ -49,8 +49,8 @@ class Leaderboard:
     experts, which takes as long as a fit to the counts.
 
     With `half_life` each update discounts the earlier counts to the time of the latest vote; a late vote is discounted
-    by its age. With `period` as well, counts are stored by period and discounted only in the fit. Then the
-    half-life can be changed later (`with_half_life`), and old votes can be dropped (`drop_before`).
+    by its age. With `period` as well, counts are stored by period and discounted only in the fit. Then the half-life
+    can be changed later (`with_half_life`), and old votes can be dropped (`drop_before`).
 
     Parameters
     ----------
@@ -72,9 +72,9 @@ class Leaderboard:
     Notes
     -----
     Cost of an update: O(V log V) for V new votes, and a fit to the pair counts, or to all counts with
-    ``reliability=True``. Memory grows with the number of
-    different combinations of pair, side, expert, category, covariates and period, not with the number of votes. With a
-    covariate that differs in every vote, every vote is stored.
+    ``reliability=True``. Memory grows with the number of different combinations of pair, side, expert, category,
+    covariates and period, not with the number of votes. With a covariate that differs in every vote, every vote is
+    stored.
 
     Examples
     --------

@@ -77,12 +77,12 @@ class Mixture(Aggregator):
     Parameters
     ----------
     of : method or name
-        The model of a camp: PlackettLuce, BradleyTerry, MPM or Mallows, or a name. It cannot have a fixed prior of 0,
-        weights of experts or covariates; an error names the settings that do not work.
+        The model of a camp: PlackettLuce, BradleyTerry, MPM or Mallows, or a name. Settings such as `prior=0`,
+        reliability, adherence, side effects or covariates do not work in a mixture; an error names them.
     components : "auto" or int
-        The number of camps. "auto": the smallest number that the best one does not exceed in held-out log-likelihood by
-        more than two standard errors, or by more than 1 over all experts. Then every camp has at least five experts,
-        and fewer than ten experts form one camp.
+        The number of camps. "auto": the smallest number whose held-out log-likelihood is at most two standard errors
+        below that of the best number, or at most 1 below it over all experts. Then every camp has at least five
+        experts, and fewer than ten experts form one camp.
     max_components : int
         The largest number of camps that "auto" tries.
     folds : int
@@ -141,9 +141,9 @@ class Mixture(Aggregator):
     Mallows is improved by moving single items. At the end `of` is fitted to every camp, with the memberships as
     weights. Its intervals take the memberships as known.
 
-    `fit` writes no checkpoints and needs preferences in memory. If `of` explains its scores, the mixture does
-    too. Cost: that of a few Newton steps of the model for each component and step of EM, and with
-    "auto" for all starts, folds and numbers tried.
+    `fit` writes no checkpoints and needs preferences in memory. If `of` explains its scores, the mixture does too.
+    Cost: that of a few Newton steps of the model for each component and step of EM, and with "auto" for all starts,
+    folds and numbers tried.
 
     References
     ----------

@@ -248,7 +248,7 @@ class Comparisons(ExpertContainer):
         return self.columns.covariate_names
 
     def select_rows(self, rows: Any) -> Self:
-        """Return the comparisons of some rows; all items and experts stay known.
+        """Return the comparisons of some rows; all items and experts remain.
 
         Parameters
         ----------
@@ -273,7 +273,7 @@ class Comparisons(ExpertContainer):
         return self._rows(index, self.slots)
 
     def select_category(self, category: Any) -> Self:
-        """Return the comparisons of one category; all items and experts stay known.
+        """Return the comparisons of one category; all items and experts remain.
 
         Examples
         --------
@@ -495,8 +495,8 @@ class Comparisons(ExpertContainer):
     def discount(self, half_life: float) -> Self:
         """Return the comparisons with counts that decay with age: a row that is `half_life` older counts half.
 
-        The latest row of each instance keeps its counts. `half_life` is in the unit of the times: seconds if they
-        were read from dates.
+        The latest row of each instance keeps its counts. `half_life` is in the unit of the times: seconds if they were
+        read from dates.
 
         Examples
         --------

@@ -90,7 +90,7 @@ class Explanation:
         return dict(zip(named, parts[self._row(item)].tolist(), strict=True))
 
     def between(self, first: Any, second: Any) -> dict[str, float]:
-        """Return how much each expert contributes to the lead of the first item over the second, the largest first.
+        """Return how much each expert contributes to the lead of the first item over the second, by absolute size.
 
         The base is left out.
         """
@@ -154,8 +154,8 @@ def explain(
 ) -> Explanation:
     """Return the explanation of one instance.
 
-    `contributions` returns, for the votes of that instance, the experts, their
-    contributions to each item, and the base.
+    `contributions` returns, for the votes of that instance, the experts, their contributions to each item, and the
+    base.
     """
     if instance is None:
         if len(votes) != 1:

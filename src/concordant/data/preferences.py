@@ -410,8 +410,8 @@ class Preferences(ExpertContainer):
 
         Notes
         -----
-        The result has a row for each pair, m(m-1)/2 for a list of m. `left` and `right` follow code order, so
-        `sided` is False.
+        The result has a row for each pair, m(m-1)/2 for a list of m. `left` and `right` follow code order, so `sided`
+        is False.
 
         Examples
         --------

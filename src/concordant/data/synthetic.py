@@ -1,7 +1,7 @@
 """Generators of synthetic rankings, votes, runs and features from models with known parameters.
 
 Every generator returns containers and the parameters behind them. The random numbers of an instance depend only on
-`random_state` and on the id of the instance, so a larger sample contains the instances of a smaller one.
+`random_state` and on the id of the instance, so a sample of more instances contains those of a smaller sample.
 """
 
 from __future__ import annotations
@@ -155,9 +155,9 @@ def meta_search(
     """Return queries whose documents are ranked by experts of known quality, with gaps, missing items and labels.
 
     An instance has M items, M uniform on `n_items` (both ends included), each with a label drawn from `labels`. Expert
-    k sees a_k · label + noise · N(0, 1), orders the items by it, and gives them in this order the ranks of a
-    sorted random subset of 1, ..., `largest_rank`. Each rank is then missing with probability `missing`. Items that
-    nobody ranks remain part of the instance.
+    k sees a_k · label + noise · N(0, 1), orders the items by it, and gives them in this order the ranks of a sorted
+    random subset of 1, ..., `largest_rank`. Each rank is then missing with probability `missing`. Items that nobody
+    ranks remain part of the instance.
 
     Parameters
     ----------
@@ -324,8 +324,8 @@ def mallows(
 ) -> MallowsSample:
     """Return complete rankings with probability proportional to exp(θ · d), d the Kendall distance to the centre.
 
-    Sampling is exact: step j = 1, ..., n draws V_j from {0, ..., n − j} with weights exp(θ v) and
-    takes the item that has V_j items before it among those that remain of the centre.
+    Sampling is exact: step j = 1, ..., n draws V_j from {0, ..., n − j} with weights exp(θ v) and takes the item that
+    has V_j items before it among those that remain of the centre.
 
     Parameters
     ----------
@@ -611,9 +611,9 @@ def arena(
     """Return n votes of an arena that depend on style, on the side, and on experts who favour a family.
 
     An item has a mean style for each covariate, normal with standard deviation `style_spread`. The style of each of its
-    answers is that mean plus N(0, 1). With x the style of the left answer minus that of the right one, the
-    outcome follows Bradley-Terry with Davidson's ties at the logit s_left − s_right + side + x (β + β_e) + favour ·
-    (left is of the family that the expert favours − right is). A fit without covariates mistakes style for strength.
+    answers is that mean plus N(0, 1). With x the style of the left answer minus that of the right one, the outcome
+    follows Bradley-Terry with Davidson's ties at the logit s_left − s_right + side + x (β + β_e) + favour · (left is of
+    the family that the expert favours − right is). A fit without covariates mistakes style for strength.
 
     Parameters
     ----------
@@ -762,8 +762,8 @@ def runs(
     A document of a query's pool has a quality z ~ N(0, 1). A system scores it as (skill · z + N(0, 1)) · scale + shift,
     rounded, and lists the best; documents that it leaves out are declared below. The best of the pool (a share
     `relevant`, at least 3) are relevant: half of them have grade 1, a third grade 2 and a sixth grade 3, rounded in
-    favour of the lower grades. Twice as many of the next best have grade 0; the others have no
-    label. A judged document that no system lists is only in the labels.
+    favour of the lower grades. Twice as many of the next best have grade 0; the others have no label. A judged document
+    that no system lists is only in the labels.
 
     Parameters
     ----------

@@ -41,8 +41,8 @@ class FusionJoiner:
         weights : dict from name to float; 1 by default. top_k : how many documents to return; all by default. model : a
         fitted method, or the path of a saved one, in place of `method`; a saved pipeline keeps the path.
         depth, threshold, smaller_is_better : as in `fuse`. params : dict of the method's parameters, such as
-        ``{"k": 20}``. explain : whether to put the share of each retriever in the score into
-        `meta`, as ``fusion_parts``; methods whose scores are no sum over retrievers raise KindError.
+        ``{"k": 20}``. explain : whether to put the share of each retriever in the score into `meta`, as
+        ``fusion_parts``; methods whose scores are no sum over retrievers raise KindError.
 
     Examples
     --------

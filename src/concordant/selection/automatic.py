@@ -132,10 +132,10 @@ class Auto(ChosenMethod):
     differences, paired by instance. Of several, the one with the best mean is chosen.
 
     For lists, Borda and CombMNZ are tried, then learned RRF, listwise linear, SVDRank, the CRF and, with the extra
-    `boost`, boosted trees. The last candidate is the blend, with equal weights, of the
-    learners that beat the baseline; it needs no fits, because their held-out scores are known. Each fold fits a method
-    with the labels of its training instances only. If a fold has experts that its training instances lack, the learners
-    leave out experts they do not know (``unknown_experts="ignore"``).
+    `boost`, boosted trees. The last candidate is the blend, with equal weights, of the learners that beat the baseline;
+    it needs no fits, because their held-out scores are known. Each fold fits a method with the labels of its training
+    instances only. If a fold has experts that its training instances lack, the learners leave out experts they do not
+    know (``unknown_experts="ignore"``).
 
     Parameters
     ----------
@@ -161,7 +161,7 @@ class Auto(ChosenMethod):
     best_method_ : Aggregator
         The chosen method, fitted to all instances.
     tried_ : list of AutoTrial
-        What was tried, and what was not and why.
+        The results of all methods, or why a method was not tried.
     why_ : str
         The reason for the choice, in a sentence.
 

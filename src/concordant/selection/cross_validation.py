@@ -350,8 +350,8 @@ def cross_validate(
         How votes are held out: "random" votes, all votes of an "expert", or the votes of a period ("time"). By time,
         each of `folds` periods is predicted from all votes before it.
     validation_part : float, optional
-        Share of the labelled instances of each training part to hold out as `validation=` of a method that learns
-        from labels. By default each method chooses in its own way.
+        Share of the labelled instances of each training part to hold out as `validation=` of a method that learns from
+        labels. By default each method chooses in its own way.
     convention : {"trec", "letor", "paper"}, optional
         Convention of the metrics, as in `evaluate`; by default "letor" for given folds, else "trec".
     rel : float, optional

@@ -607,9 +607,9 @@ def _spaces(space: Any) -> Mapping[str, Any]:
 class GridSearch(Search):
     """Grid search: the method and parameters with the best mean metric among all combinations of given values.
 
-    Every combination is fitted to the training part of each fold and evaluated on the rest. The one with the best
-    mean of fold means is fitted again to everything. Of equally good ones (to 1e-12) the first wins, in the order of
-    the methods, then of the values, with the last parameter changing fastest.
+    Every combination is fitted to the training part of each fold and evaluated on the rest. The one with the best mean
+    of fold means is fitted again to everything. Of equally good ones (to 1e-12) the first wins, in the order of the
+    methods, then of the values, with the last parameter changing fastest.
 
     With `validation=` in `fit` there are no folds. Each combination is fitted to all the preferences with this
     validation part and evaluated on it, and the best one is kept without another fit.
@@ -629,8 +629,8 @@ class GridSearch(Search):
     split_by : {"random", "expert", "time"}
         Which votes are held out together, as in `cross_validate`.
     validation_part : float, optional
-        Share of the labelled instances of every training part to set aside as `validation=` of methods that learn
-        from labels; also in the last fit.
+        Share of the labelled instances of every training part to set aside as `validation=` of methods that learn from
+        labels; also in the last fit.
     convention : {"trec", "letor", "paper"}, optional
         Convention of the metric; "trec" by default, and in `cross_validate` and `nested` that of the outer evaluation.
     rel : float, optional
