@@ -182,10 +182,10 @@ class HabitTable(NamedTuple):
         variance = np.einsum("tf,kfg,tg->kt", contrast, fit.covariance, contrast)
         prior = contrast**2 @ fit.variance[design.groups]
         # The information of the votes alone is that of the posterior minus that of the prior.
-        known = np.maximum(1.0 / variance - 1.0 / prior, 0.0)
+        vote_information = np.maximum(1.0 / variance - 1.0 / prior, 0.0)
         with np.errstate(divide="ignore", invalid="ignore"):
-            alone = np.where(known > 1e-9 / prior, estimate / variance / known, np.nan)
-            alone_stderr = np.where(known > 1e-9 / prior, np.sqrt(1.0 / known), np.nan)
+            alone = np.where(vote_information > 1e-9 / prior, estimate / variance / vote_information, np.nan)
+            alone_stderr = np.where(vote_information > 1e-9 / prior, np.sqrt(1.0 / vote_information), np.nan)
         return cls(estimate, np.sqrt(variance), alone, alone_stderr)
 
 
@@ -256,9 +256,9 @@ def fit_habits(
         spread = np.diagonal(np.linalg.inv(information + np.diag(precision)), axis1=1, axis2=2)
         new_variance = np.empty(len(variance))
         for k in range(len(variance)):
-            own = group == k
-            effective = np.clip(1.0 - spread[active][:, own] / variance[k], 0.0, 1.0).sum()
-            squares = float((moved[active][:, own] ** 2).sum())
+            of_group = group == k
+            effective = np.clip(1.0 - spread[active][:, of_group] / variance[k], 0.0, 1.0).sum()
+            squares = float((moved[active][:, of_group] ** 2).sum())
             new_variance[k] = (squares + _PRIOR_EXPERTS * _PRIOR_VARIANCE) / (effective + _PRIOR_EXPERTS)
         log_change = np.clip(np.log(new_variance / variance), -1.5, 1.5)
         # If the changes form a geometric series, extrapolate to its limit (Aitken); else take the plain step.

@@ -156,20 +156,20 @@ class _ScoresAndCurvature(NamedTuple):
     hessian: Floats | None
 
 
-def _step(model: PenalisedLikelihood, at: _ScoresAndCurvature) -> _ScoresAndCurvature:
+def _step(model: PenalisedLikelihood, previous: _ScoresAndCurvature) -> _ScoresAndCurvature:
     """Return improved scores, by one Newton step with the stored −Hessian."""
     from concordant.kernels.linear_systems import solve_positive_definite
 
-    hessian = at.hessian
+    hessian = previous.hessian
     if hessian is None:
-        hessian = model.sandwich_parts(at.score).hessian
-    point = model.evaluate(at.score)
+        hessian = model.sandwich_parts(previous.score).hessian
+    point = model.evaluate(previous.score)
     step = solve_positive_definite(hessian.copy(), point.gradient[:, None])
     if step is None:
-        return _ScoresAndCurvature(at.score, None)
+        return _ScoresAndCurvature(previous.score, None)
     length = min(1.0, _LONGEST_STEP / max(float(np.abs(step).max()), 1e-300))
     for _ in range(10):
-        score = at.score + length * step[:, 0]
+        score = previous.score + length * step[:, 0]
         if model.within_range(score):
             moved = model.evaluate(score)
             if moved.value >= point.value:
@@ -177,7 +177,7 @@ def _step(model: PenalisedLikelihood, at: _ScoresAndCurvature) -> _ScoresAndCurv
                 left = float(np.abs(moved.gradient).max()) > _STALE * float(np.abs(point.gradient).max())
                 return _ScoresAndCurvature(score, None if left else hessian)
         length /= 2
-    return _ScoresAndCurvature(at.score, None)
+    return _ScoresAndCurvature(previous.score, None)
 
 
 class BradleyTerryLists:

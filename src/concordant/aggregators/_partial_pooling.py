@@ -511,9 +511,9 @@ class _ExpertClusters(NamedTuple):
         n, m = model.n_categories, model.n_items
         score = np.ascontiguousarray(point.score.ravel())
         clusters = _clusters_of(outcomes, score, point.shared, model.learned)
-        alike = PartialPooling(outcomes.counted, model.prior, point.shared, model.learned, np.ones(n))
-        alike.at(point)
-        return cls(moderated_meat(_likelihood_information(alike)[: n * m, : n * m], clusters), len(model.learned))
+        unweighted = PartialPooling(outcomes.counted, model.prior, point.shared, model.learned, np.ones(n))
+        unweighted.at(point)
+        return cls(moderated_meat(_likelihood_information(unweighted)[: n * m, : n * m], clusters), len(model.learned))
 
     def meat(self, k: Floats) -> Floats:
         """Return the meat of the sandwich: the covariance of the gradient, with categories weighted by 1/k."""

@@ -545,14 +545,14 @@ def _levels(truth: MatchedLabels, gain: str) -> tuple[Floats, Ints]:
     return values, level.astype(np.int64)
 
 
-def _rows_to_learn(data: Any, truth: MatchedLabels, most: int) -> Ints:
-    """Return the labelled slots of the usable instances, at most `most` of each."""
+def _rows_to_learn(data: Any, truth: MatchedLabels, max_items: int) -> Ints:
+    """Return the labelled slots of the usable instances, at most `max_items` of each."""
     usable = np.zeros(len(data), dtype=np.bool_)
     usable[truth.instances] = True
     instance = data.slots.instance
     kept = usable[instance] & ~np.isnan(truth.label)
     sizes = np.bincount(instance[kept], minlength=len(data))
-    large = np.flatnonzero(sizes > most)
+    large = np.flatnonzero(sizes > max_items)
     if not len(large):
         return np.flatnonzero(kept)
     rrf = np.zeros(data.slots.n_slots)
@@ -560,19 +560,21 @@ def _rows_to_learn(data: Any, truth: MatchedLabels, most: int) -> Ints:
         weight = np.repeat(data.weights, data.list_lengths)
         rrf = np.bincount(data.slot, weight / (_RRF_K + data.ranks("average")), minlength=data.slots.n_slots)
     for n in large.tolist():
-        own = np.flatnonzero(kept & (instance == n))
+        items = np.flatnonzero(kept & (instance == n))
         random_key = np.array(
-            [id_hash(f"{data.instances[n]}\0{data.slots.items[slot]}") for slot in own.tolist()], dtype=np.uint64
+            [id_hash(f"{data.instances[n]}\0{data.slots.items[slot]}") for slot in items.tolist()], dtype=np.uint64
         )
-        with_gain = truth.label[own] > 0
+        with_gain = truth.label[items] > 0
         # At most half are items with a gain; the rest are, in equal parts, the best others by RRF and random ones.
-        first = own[with_gain][np.argsort(random_key[with_gain])][: max(most // 2, 1)]
-        rest = np.setdiff1d(own, first)
-        by_rrf = rest[np.lexsort((random_key[np.isin(own, rest)], -np.round(rrf[rest], 12)))]
-        n_others = most - len(first)
+        first = items[with_gain][np.argsort(random_key[with_gain])][: max(max_items // 2, 1)]
+        others_of_instance = np.setdiff1d(items, first)
+        by_rrf = others_of_instance[
+            np.lexsort((random_key[np.isin(items, others_of_instance)], -np.round(rrf[others_of_instance], 12)))
+        ]
+        n_others = max_items - len(first)
         best, others = by_rrf[: n_others - n_others // 2], by_rrf[n_others - n_others // 2 :]
-        drawn = others[np.argsort(random_key[np.searchsorted(own, others)])][: n_others // 2]
-        kept[own] = False
+        drawn = others[np.argsort(random_key[np.searchsorted(items, others)])][: n_others // 2]
+        kept[items] = False
         kept[np.concatenate([first, best, drawn])] = True
     return np.flatnonzero(kept)
 

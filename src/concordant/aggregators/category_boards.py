@@ -472,8 +472,8 @@ class CategoryBoards:
     def _widening(self) -> Floats:
         """The factor by which few experts widen the interval of each score; NaN for scores without an interval."""
         board = self.by_category
-        wide = board.half_widths(np.arange(board.n_slots)) / board._normal_half_width()
-        return wide if board.stderr is None else np.where(np.isnan(board.stderr), np.nan, wide)
+        factor = board.half_widths(np.arange(board.n_slots)) / board._normal_half_width()
+        return factor if board.stderr is None else np.where(np.isnan(board.stderr), np.nan, factor)
 
     @cached_property
     def _all_covariances(self) -> Floats:

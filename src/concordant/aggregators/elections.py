@@ -280,33 +280,33 @@ class VoteCount:
         """Remove items from the count."""
         place = self._place[:, removed].T
         loses = (place == self._first_place) | (place == self._last_place)
-        which = np.flatnonzero(loses.any(axis=0))
-        self._add(which, self._places(which), -1.0)
+        selected = np.flatnonzero(loses.any(axis=0))
+        self._add(selected, self._places(selected), -1.0)
         self.items = without(self.items, removed)
-        self._count(which)
+        self._count(selected)
 
-    def _count(self, which: Ints) -> None:
+    def _count(self, selected: Ints) -> None:
         """Find the first and last items of some ballots, and add their votes."""
-        if not len(self.items) or not len(which):
+        if not len(self.items) or not len(selected):
             return
-        place = self._places(which)
+        place = self._places(selected)
         first = place.min(axis=1).astype(np.int64)
-        self._first_place[which] = np.where(first < self._missing, first, -1)
+        self._first_place[selected] = np.where(first < self._missing, first, -1)
         if self._below is not None:
             last = (place if self._below else np.where(place < self._missing, place, 0)).max(axis=1).astype(np.int64)
-            self._last_place[which] = np.where(last > first, last, -1)
-        self._add(which, place, 1.0)
+            self._last_place[selected] = np.where(last > first, last, -1)
+        self._add(selected, place, 1.0)
 
-    def _places(self, which: Ints) -> NDArray[Any]:
+    def _places(self, selected: Ints) -> NDArray[Any]:
         """Return the places of the remaining items on some ballots."""
-        return self._place.take(which, axis=0).take(self.items, axis=1)
+        return self._place.take(selected, axis=0).take(self.items, axis=1)
 
-    def _add(self, which: Ints, place: NDArray[Any], sign: float) -> None:
+    def _add(self, selected: Ints, place: NDArray[Any], sign: float) -> None:
         """Add or subtract the votes of some ballots."""
         counted = [(self.first, self._first_place)] + ([] if self._below is None else [(self.last, self._last_place)])
         for votes, at in counted:
-            ballot, item = np.divmod(np.flatnonzero(place == at[which, None]), max(len(self.items), 1))
-            share = sign * self._weight[which] / np.maximum(np.bincount(ballot, minlength=len(which)), 1)
+            ballot, item = np.divmod(np.flatnonzero(place == at[selected, None]), max(len(self.items), 1))
+            share = sign * self._weight[selected] / np.maximum(np.bincount(ballot, minlength=len(selected)), 1)
             np.add.at(votes, self.items[item], share[ballot])
 
 
@@ -355,8 +355,8 @@ def _ballots(p: Preferences, instance: int, place: NDArray[np.int32], borda: Int
     missing = int(own.max(initial=0)) + 1
     kind = np.uint8 if missing < 255 else np.int32
     table = np.full((n, len(offsets) - 1), missing, dtype=kind)
-    which = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
-    table[p.slot[rows] - int(p.slots.offsets[instance]), which] = own
+    ballot_of_row = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+    table[p.slot[rows] - int(p.slots.offsets[instance]), ballot_of_row] = own
     weight = p.weights[lists]
     if (weight == 0).any():
         table, weight = np.ascontiguousarray(table[:, weight > 0]), weight[weight > 0]
@@ -425,9 +425,9 @@ class IRV(BallotCount):
         out: list[Ints] = []
         while len(count.items):
             rounds.add(count.first, count.items)
-            gone = rounds.ascending(without_votes(count.first, count.items, rounds)) or [rounds.worst(count.items)]
-            out += gone
-            count.remove(np.concatenate(gone))
+            removed = rounds.ascending(without_votes(count.first, count.items, rounds)) or [rounds.worst(count.items)]
+            out += removed
+            count.remove(np.concatenate(removed))
         return number_below(out, len(ballots.place))
 
 
@@ -502,9 +502,9 @@ class Coombs(BallotCount):
                     count.remove(chosen)
                     continue
             rounds.add(-count.last, count.items)
-            gone = rounds.worst(count.items)
-            out.append(gone)
-            count.remove(gone)
+            removed = rounds.worst(count.items)
+            out.append(removed)
+            count.remove(removed)
         return number_below(out + elected[::-1], len(ballots.place))
 
 
@@ -658,16 +658,16 @@ class _SeatCount:
                 self.elect(self.left)
             elif not self.transfer_surplus():
                 rounds, left = self.rounds, len(self.left)
-                gone = rounds.ascending(without_votes(self.votes, self.left, rounds)) or [rounds.worst(self.left)]
+                removed = rounds.ascending(without_votes(self.votes, self.left, rounds)) or [rounds.worst(self.left)]
                 # Eliminate as many groups as possible while enough items remain for the seats.
-                enough_remain = left - np.cumsum([len(group) for group in gone]) >= self.open_seats
+                enough_remain = left - np.cumsum([len(group) for group in removed]) >= self.open_seats
                 done = int(np.count_nonzero(enough_remain))
                 if not done:
                     # The ballots cannot separate the group: its items share the last seats.
-                    self.elect(without(self.left, gone[0]))
+                    self.elect(without(self.left, removed[0]))
                     break
-                eliminated_now = np.concatenate(gone[:done])
-                self.eliminated += gone[:done]
+                eliminated_now = np.concatenate(removed[:done])
+                self.eliminated += removed[:done]
                 self.left = without(self.left, eliminated_now)
                 self.eliminate(eliminated_now)
         rest = self.rounds.ascending(self.left)
@@ -699,15 +699,15 @@ class _GregoryCount(_SeatCount):
         self.pending = np.zeros(0, dtype=np.int64)
         self._give(ballots.weight, np.arange(len(ballots.weight)))
 
-    def _give(self, value: Floats, which: Ints) -> None:
+    def _give(self, value: Floats, selected: Ints) -> None:
         """Transfer the value of some ballots to their first remaining items."""
-        if not len(self.left) or not len(which):
+        if not len(self.left) or not len(selected):
             return
-        place = self.ballots.place[np.ix_(self.left, which)]
+        place = self.ballots.place[np.ix_(self.left, selected)]
         first = place.min(axis=0)
         held = (place == first) & (first < self.ballots.missing)
         part = held * (value / np.maximum(held.sum(axis=0), 1))
-        self.held[np.ix_(self.left, which)] += part
+        self.held[np.ix_(self.left, selected)] += part
         self.votes[self.left] = self.held[self.left].sum(axis=1)
 
     def tally(self) -> Ints:
@@ -731,8 +731,8 @@ class _GregoryCount(_SeatCount):
     def _pass_on(self, items: Ints, fraction: Floats) -> None:
         passed = fraction @ self.held[items]
         self.held[items] *= (1.0 - fraction)[:, None]
-        which = np.flatnonzero(passed > 0)
-        self._give(passed[which], which)
+        selected = np.flatnonzero(passed > 0)
+        self._give(passed[selected], selected)
 
     def eliminate(self, items: Ints) -> None:
         self._pass_on(items, np.ones(len(items)))
@@ -751,14 +751,14 @@ class _Stage(NamedTuple):
 
     Attributes
     ----------
-    item, which : int64[rows]
+    item, ballot : int64[rows]
         The items of these places and their ballots; rows of one ballot are adjacent, and tied.
     size : float64[rows]
         The number of items tied in the place.
     """
 
     item: Ints
-    which: Ints
+    ballot: Ints
     size: Floats
 
     def shares(self, factor: Floats) -> Floats:
@@ -771,11 +771,11 @@ class _Stage(NamedTuple):
         own = factor[self.item]
         share: Floats = own / self.size
         # Remaining items have factor 1 and share equally, unless they are tied with elected items.
-        starts = np.flatnonzero(np.diff(self.which, prepend=-1))
+        starts = np.flatnonzero(np.diff(self.ballot, prepend=-1))
         tied = (self.size > 1) & np.repeat(np.minimum.reduceat(own, starts) < 1, np.diff(np.append(starts, len(own))))
         if tied.any():
             own = own[tied]
-            new = np.diff(self.which[tied], prepend=-1) != 0
+            new = np.diff(self.ballot[tied], prepend=-1) != 0
             starts, group = np.flatnonzero(new), np.cumsum(new) - 1
             mean = np.zeros(len(own))
             for t, w in _quadrature(int(self.size[tied].max() + 1) // 2):
@@ -791,10 +791,10 @@ class _MeekCount(_SeatCount):
     def __init__(self, ballots: BallotTable, seats: int, quota: str, ties: str) -> None:
         super().__init__(ballots, seats, quota, ties, _MEEK_TALLY)
         self.factor = np.ones(len(ballots.place))
-        item, which = np.nonzero(ballots.place < ballots.missing)
-        order = np.lexsort((ballots.place[item, which], which))
-        self.item, self.which = item[order], which[order]
-        self.place = ballots.place[self.item, self.which].astype(np.int64)
+        item, ballot = np.nonzero(ballots.place < ballots.missing)
+        order = np.lexsort((ballots.place[item, ballot], ballot))
+        self.item, self.ballot = item[order], ballot[order]
+        self.place = ballots.place[self.item, self.ballot].astype(np.int64)
 
     def _stages(self) -> list[_Stage]:
         """Return the places of the ballots, in the order in which value is transferred.
@@ -802,13 +802,13 @@ class _MeekCount(_SeatCount):
         A remaining item keeps all it gets, so a ballot ends at its first place with such an item.
         """
         active = self.factor[self.item] > 0
-        self.item, self.which, self.place = self.item[active], self.which[active], self.place[active]
+        self.item, self.ballot, self.place = self.item[active], self.ballot[active], self.place[active]
         if not len(self.item):
             return []
         new = np.ones(len(self.item), dtype=np.bool_)
-        new[1:] = (self.which[1:] != self.which[:-1]) | (self.place[1:] != self.place[:-1])
+        new[1:] = (self.ballot[1:] != self.ballot[:-1]) | (self.place[1:] != self.place[:-1])
         group = np.cumsum(new) - 1
-        owner = self.which[new]
+        owner = self.ballot[new]
         size = np.bincount(group)
         ends = np.bincount(group, weights=np.isin(self.item, self.left)) > 0
         begins = np.ones(len(owner), dtype=np.bool_)
@@ -818,7 +818,7 @@ class _MeekCount(_SeatCount):
         before: Ints = np.cumsum(ends) - ends
         stage = np.where(before == before[first], np.arange(len(owner)) - first, -1)[group]
         each = [np.flatnonzero(stage == s) for s in range(int(stage.max()) + 1)]
-        return [_Stage(self.item[rows], self.which[rows], size[group[rows]].astype(np.float64)) for rows in each]
+        return [_Stage(self.item[rows], self.ballot[rows], size[group[rows]].astype(np.float64)) for rows in each]
 
     def tally(self) -> Ints:
         stages = self._stages()
@@ -828,9 +828,9 @@ class _MeekCount(_SeatCount):
         for _ in range(_MEEK_STEPS):
             value, votes = self.ballots.weight.copy(), np.zeros(n)
             for stage in stages:
-                kept = value[stage.which] * stage.shares(self.factor)
+                kept = value[stage.ballot] * stage.shares(self.factor)
                 votes += np.bincount(stage.item, kept, n)
-                value -= np.bincount(stage.which, kept, n_ballots)
+                value -= np.bincount(stage.ballot, kept, n_ballots)
             quota = _quota(self.kind, float(votes.sum()), self.seats, whole=False)
             new = self.left[quota.reached(votes[self.left], self.rounds.tolerance)]
             if len(new) or not len(chosen) or np.abs(votes[chosen] - quota.votes).sum() <= _SURPLUS * total:

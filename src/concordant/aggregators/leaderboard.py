@@ -263,10 +263,12 @@ class Leaderboard:
             )
         newest = np.full(len(votes), -np.inf)
         np.maximum.at(newest, votes.slots.instance[votes.left], votes.time)
-        known = dict(zip(votes.instances.tolist(), newest.tolist(), strict=True))
-        latest = self.latest | {q: max(t, self.latest.get(q, -np.inf)) for q, t in known.items() if np.isfinite(t)}
+        newest_time = dict(zip(votes.instances.tolist(), newest.tolist(), strict=True))
+        latest = self.latest | {
+            q: max(t, self.latest.get(q, -np.inf)) for q, t in newest_time.items() if np.isfinite(t)
+        }
         shrink = {q: float(np.exp2((before - latest[q]) / half_life)) for q, before in self.latest.items()}
-        age_factor = {q: float(np.exp2((t - latest[q]) / half_life)) for q, t in known.items() if np.isfinite(t)}
+        age_factor = {q: float(np.exp2((t - latest[q]) / half_life)) for q, t in newest_time.items() if np.isfinite(t)}
         return _scaled(votes.discount(half_life), age_factor), shrink, latest
 
     def save(self, path: str | PathLike[str]) -> None:
@@ -349,49 +351,49 @@ def _restored(header: Mapping[str, Any], arrays: dict[str, Any]) -> Comparisons:
         for a, b in zip(slots.offsets[:-1].tolist(), slots.offsets[1:].tolist(), strict=True)
     ):
         raise TypeError("an item is there twice")
-    given = {name: _checked(arrays.pop(name, None), name, dtype) for name, dtype in _ARRAYS.items()}
-    n = len(given["left"])
+    required = {name: _checked(arrays.pop(name, None), name, dtype) for name, dtype in _ARRAYS.items()}
+    n = len(required["left"])
     extra = {
         "expert": np.int32,
         "column category": np.int32,
         "column n_both_bad": np.float64,
         "column time": np.float64,
     }
-    known = {name: _checked(arrays.pop(name), name, dtype) for name, dtype in extra.items() if name in arrays}
+    optional = {name: _checked(arrays.pop(name), name, dtype) for name, dtype in extra.items() if name in arrays}
     covariates = arrays.pop("column covariates", None)
     if arrays:
         raise TypeError(f"there are arrays that belong to nothing: {listing(list(arrays))}")
     if covariates is not None and (covariates.dtype != np.float64 or covariates.shape != (n, len(names))):
         raise TypeError("the covariates do not fit the rows")
-    if any(len(column) != n for column in (*given.values(), *known.values())):
+    if any(len(column) != n for column in (*required.values(), *optional.values())):
         raise TypeError("the columns have different lengths")
     codes = {"left": len(items), "right": len(items)}
-    in_range = all(_within(given[name], 0, top) for name, top in codes.items())
-    in_range &= "expert" not in known or _within(known["expert"], 0, len(experts))
-    in_range &= "column category" not in known or _within(known["column category"], -1, len(categories))
-    counts = [given[name] for name in ("n_left", "n_right", "n_ties")] + [
-        known[name] for name in known if name == "column n_both_bad"
+    in_range = all(_within(required[name], 0, top) for name, top in codes.items())
+    in_range &= "expert" not in optional or _within(optional["expert"], 0, len(experts))
+    in_range &= "column category" not in optional or _within(optional["column category"], -1, len(categories))
+    counts = [required[name] for name in ("n_left", "n_right", "n_ties")] + [
+        optional[name] for name in optional if name == "column n_both_bad"
     ]
     valid = all(bool((np.isfinite(c) & (c >= 0)).all()) for c in counts)
-    valid &= "column time" not in known or bool(np.isfinite(known["column time"]).all())
+    valid &= "column time" not in optional or bool(np.isfinite(optional["column time"]).all())
     valid &= covariates is None or bool(np.isfinite(covariates).all())
     if not (in_range and valid):
         raise TypeError("a code or a count is out of range")
-    instance = slots.instance[given["left"]]
-    is_pair = (given["left"] != given["right"]) & (instance == slots.instance[given["right"]])
+    instance = slots.instance[required["left"]]
+    is_pair = (required["left"] != required["right"]) & (instance == slots.instance[required["right"]])
     if not is_pair.all() or (np.diff(instance) < 0).any() or not isinstance(header["sided"], bool):
         raise TypeError("the rows are not pairs of an instance, in its order")
     columns = VoteColumns(
-        known.get("column time"),
-        known.get("column category"),
+        optional.get("column time"),
+        optional.get("column category"),
         Texts(categories),
         covariates,
         Texts(names),
-        known.get("column n_both_bad"),
+        optional.get("column n_both_bad"),
     )
-    experts_of = known.get("expert")
+    experts_of = optional.get("expert")
     return Comparisons.from_codes(
-        slots, Texts(experts), experts_of, *given.values(), sided=header["sided"], columns=columns
+        slots, Texts(experts), experts_of, *required.values(), sided=header["sided"], columns=columns
     )
 
 

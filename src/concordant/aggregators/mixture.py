@@ -309,13 +309,13 @@ class Mixture(Aggregator):
             options["n_starts"] = self.n_starts
         solution: _mixture_fit.MixtureEstimate | None = None
         if n == "auto":
-            found, solution = _mixture_fit.choose_components(
+            choice, solution = _mixture_fit.choose_components(
                 lists, x, max_components=self.max_components, folds=self.folds, report=report_progress, **options
             )
-            if found.score:
-                columns = (list(map(float, found.components)), found.score, found.lead, found.stderr)
+            if choice.score:
+                columns = (list(map(float, choice.components)), choice.score, choice.lead, choice.stderr)
                 self.selection_ = dict(zip(("components", "held_out", "lead", "stderr"), columns, strict=True))
-            n = found.chosen
+            n = choice.chosen
         elif n != 1:
             n = self._limited_to_experts(int(n), int((lists.multiplicity > 0).sum()))
         info.chosen = {"components": n}
@@ -346,7 +346,7 @@ class Mixture(Aggregator):
                 IdentifiabilityWarning,
             )
         self.models_ = [self._model() for _ in order]
-        self._camp_boards = self._each_camp(lambda c, own: self.models_[c].fit_predict(own), votes)
+        self._camp_boards = self._each_camp(lambda c, member_votes: self.models_[c].fit_predict(member_votes), votes)
         return self._camp_boards
 
     def _limited_to_experts(self, n: int, n_experts: int) -> int:

@@ -337,16 +337,16 @@ class Comparisons(ExpertContainer):
             kept_optional = kept_optional.flipped(low > high)
             low, high, n_low, n_high = _in_code_order(low, high, n_low, n_high)
         key = low.astype(np.int64) * max(self.n_slots, 1) + high
-        first, which = _first_rows(key)
+        first, group = _first_rows(key)
         kept_columns = [] if expert is None else [expert]
         kept_columns += [v for name, v in kept_optional.arrays().items() if name in ("time", "category")]
         kept_columns += [] if kept_optional.covariates is None else list(kept_optional.covariates.T)
         for column in kept_columns:
             values, code = np.unique(column, return_inverse=True)
-            first, which = _first_rows(which * len(values) + code)
+            first, group = _first_rows(group * len(values) + code)
 
         def total(counts: Floats) -> Floats:
-            return np.bincount(which, weights=counts, minlength=len(first)).astype(np.float64)
+            return np.bincount(group, weights=counts, minlength=len(first)).astype(np.float64)
 
         merged = kept_optional.take(first)
         if kept_optional.n_both_bad is not None:
@@ -505,9 +505,7 @@ class Comparisons(ExpertContainer):
         [0.125, 0.5, 1.0]
         """
         if self.time is None:
-            raise DataError(
-                "discount weighs comparisons by their times, and these have none. Read them with time='COLUMN'."
-            )
+            raise DataError("the comparisons have no times, which half_life needs. Read them with time='COLUMN'.")
         if not half_life > 0:
             raise ParameterError.invalid("half_life", "discount", "a number > 0", half_life)
         latest = np.full(len(self), -np.inf)
@@ -669,10 +667,10 @@ class Comparisons(ExpertContainer):
 
 def _first_rows(key: Ints) -> tuple[Ints, Ints]:
     """Return the first row of each distinct key, in the order of the keys, and the index of the key of every row."""
-    distinct, which = np.unique(key, return_inverse=True)
+    distinct, key_index = np.unique(key, return_inverse=True)
     first = np.empty(len(distinct), dtype=np.int64)
-    first[which[::-1]] = np.arange(len(key) - 1, -1, -1)
-    return first, which
+    first[key_index[::-1]] = np.arange(len(key) - 1, -1, -1)
+    return first, key_index
 
 
 def _in_code_order(left: Codes, right: Codes, n_left: Floats, n_right: Floats) -> tuple[Codes, Codes, Floats, Floats]:

@@ -277,15 +277,15 @@ class Slots:
             return np.arange(self.n_slots, dtype=np.int64)
         out = np.full(self.n_slots, -1, dtype=np.int64)
         codes = other.instances.codes
-        mine, theirs = self.items.tolist(), other.items.tolist()
+        own_items, other_items = self.items.tolist(), other.items.tolist()
         for n, instance in enumerate(self.instances):
             m = codes.get(instance)
             if m is None:
                 continue
             a, b = int(self.offsets[n]), int(self.offsets[n + 1])
             c, d = int(other.offsets[m]), int(other.offsets[m + 1])
-            slot_of = dict(zip(theirs[c:d], range(c, d), strict=True))
-            out[a:b] = list(map(slot_of.get, mine[a:b], repeat(-1)))
+            slot_of = dict(zip(other_items[c:d], range(c, d), strict=True))
+            out[a:b] = list(map(slot_of.get, own_items[a:b], repeat(-1)))
         return out
 
     def __eq__(self, other: object) -> bool:

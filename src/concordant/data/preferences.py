@@ -221,8 +221,8 @@ class Preferences(ExpertContainer):
         """Raise when the weights of rows differ within a list."""
         differs = column != column[self.list_offsets[self.row_list]] if self.n_rows else np.zeros(0, dtype=np.bool_)
         if differs.any():
-            which = int(self.row_list[int(np.flatnonzero(differs)[0])])
-            expert, instance = self._list_name(which)
+            list_index = int(self.row_list[int(np.flatnonzero(differs)[0])])
+            expert, instance = self._list_name(list_index)
             raise DataError(
                 f"expert {quote(expert)} has two weights in instance {quote(instance)}. Give all rows of a list "
                 "the same weight."
@@ -249,8 +249,8 @@ class Preferences(ExpertContainer):
         out = by_expert[self.list_expert]
         if by_pair:
             lists_of = zip(self.list_instance.tolist(), self.list_expert.tolist(), strict=True)
-            for which, pair in enumerate(lists_of):
-                out[which] = by_pair.get(pair, out[which])
+            for list_index, pair in enumerate(lists_of):
+                out[list_index] = by_pair.get(pair, out[list_index])
         return out
 
     @property
@@ -322,8 +322,8 @@ class Preferences(ExpertContainer):
             short &= self.list_weight > 0
         return np.bincount(self.list_instance[short], minlength=len(self)) > 0
 
-    def _list_name(self, which: int) -> tuple[str, str]:
-        return self.experts[int(self.list_expert[which])], self.instances[int(self.list_instance[which])]
+    def _list_name(self, list_index: int) -> tuple[str, str]:
+        return self.experts[int(self.list_expert[list_index])], self.instances[int(self.list_instance[list_index])]
 
     def strengths(self) -> Floats:
         """Return the values oriented so that larger is better."""
@@ -424,22 +424,24 @@ class Preferences(ExpertContainer):
         check_missing(missing, "comparisons", ("auto", *MISSING))
         (values, scale), binary = self.rank_transform(transform), transform == "binary"
         parts: list[_Pairs] = [
-            _list_pairs(self, values, scale, rows, which, binary=binary, ties=ties)
-            for which, rows in lists.by_length(self.list_offsets)
+            _list_pairs(self, values, scale, rows, list_index, binary=binary, ties=ties)
+            for list_index, rows in lists.by_length(self.list_offsets)
         ]
         below = self.below(missing)
         if below.any():
             parts.append(_below_pairs(self, below))
         parts.append(_empty_pairs())
-        which, left, right, n_left, n_right, n_ties = (np.concatenate(column) for column in zip(*parts, strict=True))
+        list_index, left, right, n_left, n_right, n_ties = (
+            np.concatenate(column) for column in zip(*parts, strict=True)
+        )
         if self.list_weight is not None:
-            w = self.list_weight[which]
+            w = self.list_weight[list_index]
             n_left, n_right, n_ties = n_left * w, n_right * w, n_ties * w
-        rows = np.argsort(which, kind="stable")
+        rows = np.argsort(list_index, kind="stable")
         return Comparisons.from_codes(
             self.slots,
             self.experts,
-            self.list_expert[which[rows]],
+            self.list_expert[list_index[rows]],
             left[rows],
             right[rows],
             n_left[rows],
@@ -596,8 +598,8 @@ class Preferences(ExpertContainer):
     def _take(self, index: Ints) -> Self:
         slots, _ = self.slots.take(index)
         list_from, list_to = self.list_starts[index], self.list_starts[index + 1]
-        which = lists.ranges(list_from, list_to)
-        starts, ends = self.list_offsets[which], self.list_offsets[which + 1]
+        list_index = lists.ranges(list_from, list_to)
+        starts, ends = self.list_offsets[list_index], self.list_offsets[list_index + 1]
         rows = lists.ranges(starts, ends)
         list_starts = lists.offsets_of(list_to - list_from)
         new_instance = lists.list_ids(list_starts)
@@ -606,10 +608,10 @@ class Preferences(ExpertContainer):
             slots=slots,
             slot=(self.slot[rows] + np.repeat(shift, ends - starts)).astype(np.int32),
             value=self.value[rows],
-            list_expert=self.list_expert[which],
+            list_expert=self.list_expert[list_index],
             list_offsets=lists.offsets_of(ends - starts),
             list_starts=list_starts,
-            list_weight=None if self.list_weight is None else self.list_weight[which],
+            list_weight=None if self.list_weight is None else self.list_weight[list_index],
             _below=self._below if isinstance(self._below, bool) else self._below[index],
         )
 
@@ -733,10 +735,10 @@ def _joined_declarations(parts: Sequence[Preferences], slots: Slots) -> bool | B
 def _check_weights(weights: Floats, owner: Preferences) -> None:
     bad = ~(np.isfinite(weights) & (weights >= 0))
     if bad.any():
-        which = int(np.flatnonzero(bad)[0])
-        expert, instance = owner._list_name(which)
+        list_index = int(np.flatnonzero(bad)[0])
+        expert, instance = owner._list_name(list_index)
         raise DataError(
-            f"a weight must be a finite number >= 0. Got {weights[which]:g} for {quote(expert)} in instance "
+            f"a weight must be a finite number >= 0. Got {weights[list_index]:g} for {quote(expert)} in instance "
             f"{quote(instance)}."
         )
 
@@ -751,8 +753,8 @@ def _group_rows(
     starts_list = _new_lists(list_key[rows])
 
     def error(first: Ints, again: Ints) -> DuplicateError:
-        which = int(np.argmin(rows[again]))
-        row, repeat = int(rows[first[which]]), int(rows[again[which]])
+        earliest = int(np.argmin(rows[again]))
+        row, repeat = int(rows[first[earliest]]), int(rows[again[earliest]])
         name, item = slots.where(int(slot[row]))
         return DuplicateError.twice(experts[int(expert[row])], item, name, row, repeat)
 
@@ -787,19 +789,19 @@ _Pairs = tuple[Ints, Codes, Codes, Floats, Floats, Floats]
 
 
 def _list_pairs(
-    p: Preferences, values: Floats, scale: Floats, rows: Ints, which: Ints, *, binary: bool, ties: bool
+    p: Preferences, values: Floats, scale: Floats, rows: Ints, list_index: Ints, *, binary: bool, ties: bool
 ) -> _Pairs:
     """Return the pairs of all lists of one length: list, left, right (left has the smaller slot) and counts."""
     m = rows.shape[1]
     a, b = np.triu_indices(m, 1)
     by_slot = np.take_along_axis(rows, np.argsort(p.slot[rows], axis=1), axis=1)
     x = values[by_slot]
-    gap = (x[:, b] - x[:, a]) / scale[which][:, None]
+    gap = (x[:, b] - x[:, a]) / scale[list_index][:, None]
     if binary:
         gap = np.sign(gap)
     left, right = p.slot[by_slot][:, a], p.slot[by_slot][:, b]
     keep = np.ones(gap.shape, dtype=np.bool_) if ties else gap != 0
-    owner = np.broadcast_to(which[:, None], gap.shape)[keep]
+    owner = np.broadcast_to(list_index[:, None], gap.shape)[keep]
     gap = gap[keep]
     return owner, left[keep], right[keep], np.maximum(gap, 0.0), np.maximum(-gap, 0.0), (gap == 0).astype(np.float64)
 
@@ -807,13 +809,13 @@ def _list_pairs(
 def _below_pairs(p: Preferences, below: Bools) -> _Pairs:
     """Return the pairs of a listed item that beats a missing one, for the instances with `below`."""
     owner, left, right, wins = [], [], [], []
-    for which in np.flatnonzero(below[p.list_instance]).tolist():
-        n = int(p.list_instance[which])
-        listed = p.slot[p.list_offsets[which] : p.list_offsets[which + 1]]
+    for list_index in np.flatnonzero(below[p.list_instance]).tolist():
+        n = int(p.list_instance[list_index])
+        listed = p.slot[p.list_offsets[list_index] : p.list_offsets[list_index + 1]]
         everything = np.arange(p.slots.offsets[n], p.slots.offsets[n + 1], dtype=np.int32)
         absent = np.setdiff1d(everything, listed)
         win, lose = np.repeat(listed, len(absent)), np.tile(absent, len(listed))
-        owner.append(np.full(len(win), which, dtype=np.int64))
+        owner.append(np.full(len(win), list_index, dtype=np.int64))
         left.append(np.minimum(win, lose))
         right.append(np.maximum(win, lose))
         wins.append((win < lose).astype(np.float64))

@@ -53,19 +53,19 @@ def find_origins(board: Consensus, scale: str, anchor: Any, anchor_at: float | N
             "a scale needs an origin. Pass anchor=: an item, several items (their mean is fixed), or an earlier board. "
             "The mean of all items cannot be one, because it moves when items join."
         )
-    at = SCALES[scale][1] if anchor_at is None else float(anchor_at)
+    anchor_score = SCALES[scale][1] if anchor_at is None else float(anchor_at)
     if isinstance(anchor, Consensus):
-        return _from_board(board, scale, anchor, at, at_is_given=anchor_at is not None)
+        return _from_board(board, scale, anchor, anchor_score, at_is_given=anchor_at is not None)
     names = [str(anchor)] if isinstance(anchor, (str, int)) else [str(name) for name in anchor]
     if not names or len(set(names)) < len(names):
         raise ParameterError.invalid("anchor", "scaled", "an item, different items, or an earlier board", anchor)
-    origins = [Origin(_slots_of(board, n, names), at) for n in range(len(board))]
+    origins = [Origin(_slots_of(board, n, names), anchor_score) for n in range(len(board))]
     items_text = quote(names[0]) if len(names) == 1 else f"the mean of items {listing(names, 20)}"
-    return origins, f"{'item ' if len(names) == 1 else ''}{items_text} is at {at:g}"
+    return origins, f"{'item ' if len(names) == 1 else ''}{items_text} is at {anchor_score:g}"
 
 
 def _from_board(
-    board: Consensus, scale: str, earlier: Consensus, at: float, *, at_is_given: bool
+    board: Consensus, scale: str, earlier: Consensus, anchor_score: float, *, at_is_given: bool
 ) -> tuple[list[Origin], str]:
     """Return the origins at which the items of an earlier board keep their mean score."""
     kept = earlier.scale == scale
@@ -91,10 +91,10 @@ def _from_board(
                 "origin is the mean of the others.",
                 DataWarning,
             )
-        value = float(np.mean([before[item] for item in common])) if kept else at
+        value = float(np.mean([before[item] for item in common])) if kept else anchor_score
         origins.append(Origin(_slots_of(board, n, common), value))
         n_items = max(n_items, len(common))
-    where = "where it was" if kept else f"at {at:g}"
+    where = "where it was" if kept else f"at {anchor_score:g}"
     return origins, f"the mean of the {n_items:,} items of an earlier board is {where}"
 
 

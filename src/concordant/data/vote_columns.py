@@ -63,10 +63,10 @@ class VoteColumns(NamedTuple):
             given = list(category)
             if len(given) != n:
                 raise DataError(f"the category column has {len(given)} rows, the ids have {n}.")
-            known = [row for row, name in enumerate(given) if name is not None]
-            found, categories = group_ids(as_ids([given[row] for row in known], "category"))
+            with_category = [row for row, name in enumerate(given) if name is not None]
+            known_codes, categories = group_ids(as_ids([given[row] for row in with_category], "category"))
             codes = np.full(n, -1, dtype=np.int32)
-            codes[known] = found
+            codes[with_category] = known_codes
         names = as_ids(list(covariates or {}), "covariate")
         matrix = None
         if covariates:

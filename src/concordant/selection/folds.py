@@ -84,15 +84,15 @@ def shared_labels(labels: Labels, data: Data) -> Labels:
     >>> shared_labels(labels, Labels(["q2", "q3"], ["d"] * 2, [1, 1])).instances.tolist()
     ['q2']
     """
-    known = labels.instances.codes
-    shared = sum(instance in known for instance in data.instances)
+    codes = labels.instances.codes
+    shared = sum(instance in codes for instance in data.instances)
     return labels_of(labels, data.instances) if 0 < shared < len(data) == len(labels) else labels
 
 
 def labelled(container: Container, labels: Labels) -> NDArray[np.bool_]:
     """Return which instances of a container have a label."""
-    known = ~np.isnan(labels.label)
-    counts = np.bincount(labels.slots.instance[known], minlength=len(labels))
+    has_label = ~np.isnan(labels.label)
+    counts = np.bincount(labels.slots.instance[has_label], minlength=len(labels))
     codes = labels.instances.codes
     return np.array([i in codes and counts[codes[i]] > 0 for i in container.instances], dtype=np.bool_)
 
@@ -117,8 +117,8 @@ def relabel_fold(fold: Any, labels: Labels | None, weights: Mapping[str, float])
 
 def usual_folds(data: Data, labels: Labels) -> int | None:
     """Return the default number of folds: five, or fewer if fewer instances have labels; None below two."""
-    known = int(labelled(data, labels).sum())
-    return min(_DEFAULT_FOLDS, known) if known > 1 else None
+    n_labelled = int(labelled(data, labels).sum())
+    return min(_DEFAULT_FOLDS, n_labelled) if n_labelled > 1 else None
 
 
 def are_given_folds(folds: Any) -> bool:
@@ -228,14 +228,14 @@ def _split_instances(preferences: Data, labels: Labels, folds: Any, random_state
 
 def _balanced_folds(preferences: Data, labels: Labels, n: int, random_state: int) -> list[Split]:
     """Return n folds with equal numbers of labelled instances."""
-    known = labelled(preferences, labels)
-    if int(known.sum()) < n:
-        raise DataError(f"{n} folds need at least {n} labelled instances; there are {int(known.sum())}.")
-    where = np.flatnonzero(known)
+    has_label = labelled(preferences, labels)
+    if int(has_label.sum()) < n:
+        raise DataError(f"{n} folds need at least {n} labelled instances; there are {int(has_label.sum())}.")
+    labelled_index = np.flatnonzero(has_label)
     fold = np.empty(len(preferences), dtype=np.int64)
-    for f, split in enumerate(k_folds(preferences[where], n, random_state)):
-        fold[where[split.test]] = f
-    for m in np.flatnonzero(~known).tolist():
+    for f, split in enumerate(k_folds(preferences[labelled_index], n, random_state)):
+        fold[labelled_index[split.test]] = f
+    for m in np.flatnonzero(~has_label).tolist():
         fold[m] = id_hash(f"{random_state}:{preferences.instances[m]}") % n
     return [Split(np.flatnonzero(fold != f), np.flatnonzero(fold == f)) for f in range(n)]
 
@@ -318,13 +318,13 @@ def hold_out(
     >>> len(train[0]), len(held[0])
     (2, 1)
     """
-    where = np.flatnonzero(labelled(votes, labels))
-    held: Ints = where[train_validation_split(votes[where], part, random_state).test]
-    kept = np.setdiff1d(np.arange(len(votes)), held)
+    labelled_index = np.flatnonzero(labelled(votes, labels))
+    held: Ints = labelled_index[train_validation_split(votes[labelled_index], part, random_state).test]
+    trained = np.setdiff1d(np.arange(len(votes)), held)
     out = []
-    for index in (kept, held):
-        own = votes[index]
-        out.append((own, labels_of(labels, own.instances)))
+    for index in (trained, held):
+        part_data = votes[index]
+        out.append((part_data, labels_of(labels, part_data.instances)))
     return out[0], out[1]
 
 

@@ -519,10 +519,10 @@ def validation_parts(validation: Any, owner: str) -> tuple[tuple[Data, Labels] |
     if validation is None:
         return None, None
     if isinstance(validation, tuple) and len(validation) in (2, 3):
-        data, labels, *beside = validation
-        known = isinstance(data, (Preferences, Comparisons, Features)) and isinstance(labels, Labels)
-        if known and all(isinstance(f, Features) for f in beside):
-            return (data, labels), beside[0] if beside else None
+        data, labels, *given_features = validation
+        is_data = isinstance(data, (Preferences, Comparisons, Features)) and isinstance(labels, Labels)
+        if is_data and all(isinstance(f, Features) for f in given_features):
+            return (data, labels), given_features[0] if given_features else None
     allowed = "a pair (preferences or features, labels), or (preferences, labels, features)"
     raise ParameterError.invalid("validation", f"{owner}.fit", allowed, validation)
 
