@@ -282,7 +282,7 @@ class Blend(Aggregator):
             and abs(float(self.member_weights_.sum()) - 1) < 1e-9
         )
         if not consistent:
-            raise DataError("its members, their names and their weights do not go together.")
+            raise DataError("its members, their names and their weights do not match.")
 
     # Learning.
 

@@ -1,9 +1,9 @@
 """Voting rules on ballots: plurality, approval, Bucklin, instant runoff, Coombs and the single transferable vote.
 
 A list is a ballot, and its weight is the number of times it was cast. A ballot supports only the items it names: when
-none of these is left, it is exhausted and no longer counts. Tied items share the vote of a ballot equally, as if the
-ballot were cast once for each order of them. Ties between items are broken by the ballots alone, never by chance,
-names or the order of rows; items that the ballots cannot separate stay tied.
+none of these is left, it is exhausted and no longer counts. Tied items share the vote of a ballot equally, as if it
+were split into equal parts, one for each order of them. Ties between items are broken by the ballots alone, never by
+chance, names or the order of rows; items that the ballots cannot separate stay tied.
 """
 
 from __future__ import annotations
@@ -380,9 +380,9 @@ class IRV(BallotCount):
     Parameters
     ----------
     ties : {"break", "keep"}
-        Between items with the fewest votes. "break": the one with fewer votes in the latest earlier round in which they
-        differ is eliminated; if there is none, the one with the smaller Borda count. Items that are equal in this too
-        are eliminated together and share a place. "keep": all of them are eliminated together at once.
+        What to do if several items have the fewest votes. "break": the one with fewer votes in the latest earlier round
+        in which they differ is eliminated; if there is none, the one with the smaller Borda count. Items that are equal
+        in this too are eliminated together and share a place. "keep": all of them are eliminated together at once.
 
     Notes
     -----
@@ -446,9 +446,10 @@ class Coombs(BallotCount):
         placed above all remaining items, and the count continues with the others. Both versions of the rule are in the
         literature; their winners can differ.
     ties : {"break", "keep"}
-        Between items with the most last places. "break": the one with more of them in the latest earlier round in which
-        they differ is eliminated; if there is none, the one with the smaller Borda count. Items that are equal in this
-        too are eliminated together and share a place. "keep": all of them are eliminated together at once.
+        What to do if several items have the most last places. "break": the one with more of them in the latest earlier
+        round in which they differ is eliminated; if there is none, the one with the smaller Borda count. Items that are
+        equal in this too are eliminated together and share a place. "keep": all of them are eliminated together at
+        once.
     missing : {"auto", "unknown", "below"}
         What a ballot says about an item it leaves out. "unknown": nothing, so its vote is against the last item that it
         names. "below": such items are tied last and share the vote against them. "auto": what the preferences declare,
@@ -554,10 +555,10 @@ class STV(BallotCount):
         so that each keeps exactly the quota, and take part in all later transfers. Exhausted votes lower the quota,
         which is (W - exhausted) / (s + 1) for Droop and never rounded.
     ties : {"break", "keep"}
-        Between items with the fewest votes. "break": the one with fewer votes in the latest earlier round in which they
-        differ is eliminated; if there is none, the one with the smaller Borda count. Items that are equal in this too
-        are eliminated together, or share the last seat if fewer than needed would be left. "keep": all of them are
-        eliminated together at once.
+        What to do if several items have the fewest votes. "break": the one with fewer votes in the latest earlier round
+        in which they differ is eliminated; if there is none, the one with the smaller Borda count. Items that are equal
+        in this too are eliminated together, or share the last seat if fewer than needed would be left. "keep": all of
+        them are eliminated together at once.
 
     Notes
     -----
