@@ -1,7 +1,7 @@
 """Blends of learners: MQ2008-agg and TREC-3, beside their members, with the paired standard error of each difference.
 
-What is compared was settled before any test fold was looked at: three sets of members, and the rule that chooses the
-penalty. The set that is named first is the one with the best NDCG@10 on the validation parts.
+The three sets of members were settled before any test fold was looked at. The set that is named first is the one with
+the best NDCG@10 on the validation parts. The rule that chooses the penalty was judged on synthetic runs.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from render import table
 from studies import DATA
 
 import concordant as cc
+from concordant.aggregators.blend import _PATH, _select_penalty, _WeightLoss
 from concordant.errors import ConcordantWarning
 from concordant.learning.supervision import ValidationMetric
 from concordant.selection import cross_validate
@@ -44,6 +45,17 @@ PUBLISHED = {"ndcg@1": 42.81, "ndcg@5": 51.03, "map": 50.41}
 DEPTH = 100
 # The share of the training topics by which members stop early: without it each fit would cross-validate.
 HELD_OUT = 0.2
+
+
+PENALTY: dict[str, Any] = {
+    "data_sets": 10,
+    "train": 25,
+    "test": 100,
+    "items": [100, 150],
+    "experts": 15,
+    "metrics": ["ndcg@10", "map"],
+    "seed": 5,
+}
 
 
 class KeptBlend(cc.Blend):
@@ -193,7 +205,7 @@ def trec3() -> dict[str, Any]:
                 cc.BoostedTrees(select="map"),
             ]
             train, held = hold_out(votes, truth, HELD_OUT, 0)
-            blend = cc.Blend(members=members).fit(*train, validation=held)
+            blend = cc.Blend(members=members, select="map").fit(*train, validation=held)
             note("blend", blend.predict(asked), labels)
             note("blend, equal weights", _equally_weighted(blend).predict(asked), labels)
             names = [name if name != "rrf" else "rrf, weights learned" for name in blend.member_names_]
@@ -215,6 +227,80 @@ def trec3() -> dict[str, Any]:
     best = {m: max(names, key=lambda name: means[name][m]) for m in ("map", "ndcg@10")}
     met = {m: less[name][m][0] >= -less[name][m][1] for m, name in best.items()}
     return {"means": means, "less": less, "best_member": best, "met": met, "learned": learned, "depth": DEPTH}
+
+
+def penalty() -> dict[str, Any]:
+    """Penalties of blends chosen by the loss or by a metric: synthetic runs with few labels and long lists."""
+    p = PENALTY
+    quality = np.random.default_rng(p["seed"]).uniform(0.2, 2.0, p["experts"]).round(2).tolist()
+    values: dict[str, dict[str, list[float]]] = {}
+    for seed in range(p["data_sets"]):
+        votes, labels = cc.synthetic.labelled_runs(
+            p["train"] + p["test"],
+            quality=quality,
+            labels=[0] * 40 + [1] * 4 + [2],
+            n_items=tuple(p["items"]),
+            largest_rank=p["items"][1],
+            missing=0.6,
+            random_state=seed,
+        )
+        asked, truth = votes[p["train"] :], labels[p["train"] :]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConcordantWarning)
+            blend = KeptBlend(members=["listwise-linear", "crf", "boosted-trees"], random_state=seed)
+            blend.fit(votes[: p["train"]], labels)
+        scores, target, train, folds, _ = blend.kept
+        problem = _WeightLoss.of(scores, target, train, folds)
+        ways = {"equal weights": _equally_weighted(blend)}
+        for rule, l2 in {"loss": _by_loss(problem), **{m: _by_metric(blend, labels, m) for m in p["metrics"]}}.items():
+            ways[f"by {rule}"] = out = copy(blend)
+            found = problem.minimum(l2, np.arange(len(problem.folds)))
+            out.member_weights_ = found / found.sum()
+        ways |= dict(zip(blend.member_names_, blend.members_, strict=True))
+        for name, method in ways.items():
+            found = cc.evaluate(method.predict(asked), truth, p["metrics"], convention="trec").mean
+            for metric, value in found.items():
+                values.setdefault(name, {}).setdefault(metric, []).append(100 * value)
+    return {**p, "values": values}
+
+
+def _by_metric(blend: Any, labels: cc.Labels, metric: str) -> float:
+    scores, target, train, folds, _ = blend.kept
+    judge = ValidationMetric(train, labels, metric)
+    return _select_penalty(_WeightLoss.of(scores, target, train, folds), scores, train.slots, folds, judge)
+
+
+def _by_loss(problem: _WeightLoss) -> float:
+    """Return the strongest penalty whose held-out loss exceeds the least by at most one paired standard error."""
+    losses = []
+    for l2 in _PATH:
+        own = np.zeros(len(problem.folds))
+        for fold in np.unique(problem.folds).tolist():
+            w = problem.minimum(l2, np.flatnonzero(problem.folds != fold))
+            for n in np.flatnonzero(problem.folds == fold).tolist():
+                own[n] = problem.value(w, 0.0, np.array([n]))[0]
+        losses.append(own)
+    best = min(losses, key=lambda own: float(own.mean()))
+    excess = {l2: own - best for l2, own in zip(_PATH, losses, strict=True)}
+    return max(l2 for l2, own in excess.items() if own.mean() <= own.std(ddof=1) / np.sqrt(len(own)))
+
+
+def _render_penalty(r: dict[str, Any]) -> str:
+    equal, rows = r["values"]["equal weights"], []
+    for name, own in r["values"].items():
+        gaps = [np.array(own[m]) - equal[m] for m in r["metrics"]]
+        beside = [f"{gap.mean():+.2f} ± {gap.std(ddof=1) / np.sqrt(len(gap)):.2f}" for gap in gaps]
+        alone = name == "equal weights"
+        rows.append([name, *(f"{np.mean(own[m]):.2f}" for m in r["metrics"]), *(["–"] * 2 if alone else beside)])
+    return "\n\n".join(
+        [
+            f"{r['data_sets']} data sets, {r['train']} queries to fit and {r['test']} to test, {r['items'][0]} to "
+            f"{r['items'][1]} items, {r['experts']} experts. The same fitted members, and weights with the penalty "
+            "that each rule chooses: the strongest whose held-out loss, or metric, is worse than the best by at most "
+            "one paired standard error. In percent; beside equal weights with the standard error over the data sets.",
+            table(["", *r["metrics"], *(f"{m}, beside equal weights" for m in r["metrics"])], rows),
+        ]
+    )
 
 
 def _render_letor(r: dict[str, Any]) -> str:
@@ -252,8 +338,8 @@ def _render_letor(r: dict[str, Any]) -> str:
             table(["set out to reach", "", "at least", "ours", "reached"], floors),
             "The mean weights over folds and seeds, and the penalties that were chosen:",
             table(["blend", "weights", "penalties"], weights),
-            "The sets of members and the rule for the penalty were settled on the validation parts; each was run on "
-            "the test folds once.",
+            "The sets of members were settled on the validation parts, before the test folds were run. The penalty was "
+            "then chosen by the listwise loss; that a metric chooses it now was decided on synthetic runs (below).",
         ]
     )
 
@@ -283,6 +369,9 @@ def _render_trec3(r: dict[str, Any]) -> str:
             f"of the other, of which {HELD_OUT:.0%} serve as validation part. The last columns: by how much the blend "
             "is above, with the paired standard error over the topics.",
             table(["", "MAP", "NDCG@10", "blend above, MAP", "blend above, NDCG@10"], rows),
+            "The members and the penalty of the blend are selected by MAP. The penalty was first chosen by the loss, "
+            "which gave weights below equal ones on these topics (MAP 0.4423 and 0.4496). A metric chooses it since, a "
+            "rule that was decided after this was seen, and judged on synthetic runs (above).",
             "Target: within one paired standard error of the best member, or above it. "
             + "; ".join(
                 f"{m} beside {name} ({r['less'][name][m][0]:+.4f} ± {r['less'][name][m][1]:.4f}): "
@@ -294,5 +383,13 @@ def _render_trec3(r: dict[str, Any]) -> str:
     )
 
 
-SECTIONS: dict[str, Callable[[], dict[str, Any]]] = {"blend_letor": letor, "blend_trec3": trec3}
-RENDER: dict[str, Callable[[dict[str, Any]], str]] = {"blend_letor": _render_letor, "blend_trec3": _render_trec3}
+SECTIONS: dict[str, Callable[[], dict[str, Any]]] = {
+    "blend_letor": letor,
+    "blend_penalty": penalty,
+    "blend_trec3": trec3,
+}
+RENDER: dict[str, Callable[[dict[str, Any]], str]] = {
+    "blend_letor": _render_letor,
+    "blend_penalty": _render_penalty,
+    "blend_trec3": _render_trec3,
+}

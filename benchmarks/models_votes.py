@@ -186,6 +186,37 @@ def career_votes(rng: np.random.Generator, strength: Floats) -> tuple[cc.Compari
 KINDS = {"random walk": walks, "careers that begin and end": comings_and_goings}
 
 
+def filter_losses(votes: cc.Comparisons, drift: float) -> Floats:
+    """Return the log loss of each vote, predicted from the periods before by a Kalman filter that knows the walk.
+
+    The filter is told the distribution that `walks` draws from, so that it is close to the best that any method can do.
+    It adds a period by Laplace's approximation, and averages chances over the variance of the difference.
+    """
+    m, period = votes.slots.n_slots, np.asarray(votes.time)
+    mean, covariance, out = np.zeros(m), np.eye(m), np.zeros(votes.n_rows)
+    for p in np.unique(period):
+        own = np.flatnonzero(period == p)
+        left, right, won = votes.left[own], votes.right[own], votes.n_left[own] > 0
+        if p > 0:
+            covariance = covariance + drift**2 / CAREERS["periods"] * np.eye(m)
+        variance = covariance[left, left] + covariance[right, right] - 2.0 * covariance[left, right]
+        gap = np.where(won, 1.0, -1.0) * (mean[left] - mean[right])
+        out[own] = np.logaddexp(0.0, -gap / np.sqrt(1.0 + np.pi * variance / 8.0))
+        wins = np.zeros((m, m))
+        np.add.at(wins, (np.where(won, left, right), np.where(won, right, left)), 1.0)
+        met, precision, before = wins + wins.T, np.linalg.inv(covariance), mean
+        for _ in range(50):
+            chance = 1.0 / (1.0 + np.exp(mean[None, :] - mean[:, None]))
+            curvature = met * chance * (1.0 - chance)
+            hessian = np.diag(curvature.sum(axis=1)) - curvature + precision
+            step = np.linalg.solve(hessian, (wins - met * chance).sum(axis=1) - precision @ (mean - before))
+            mean = mean + step
+            if np.abs(step).max() < 1e-10:
+                break
+        covariance = np.linalg.inv(hessian)
+    return out
+
+
 def careers() -> dict[str, Any]:
     """Careers with a known drift: settings chosen on the first half, log loss on the votes that come later."""
     rows = []
@@ -213,24 +244,32 @@ def careers() -> dict[str, Any]:
                 found = [cc.cross_validate(m, votes, folds=folds, metrics="log-loss") for m in models]
             tested = found[0].tested
             truth = np.where(votes.n_left > 0, chance, 1.0 - chance)[tested]
-            losses.append([one.mean["log-loss"] for one in found] + [float(-np.log(truth).mean())])
+            known = filter_losses(votes, drift)[tested].mean() if KINDS[kind] is walks else np.nan
+            losses.append([one.mean["log-loss"] for one in found] + [known, -np.log(truth).mean()])
             chosen.append([best[0]["half_life"] or np.inf, best[0]["prior"], best[1]["k"]])
         table_of, settings = np.array(losses), np.array(chosen)
-        gaps = table_of[:, [0, 2, 3]] - table_of[:, [1]]
+        gaps = table_of[:, [0, 2, 3, 4]] - table_of[:, [1]]
         errors = gaps.std(axis=0, ddof=1) / np.sqrt(len(gaps))
+        beside = table_of[:, 2] - table_of[:, 4]
         half_life, prior, k = np.median(settings, axis=0).tolist()
         rows.append(
             {
                 "strengths": kind,
                 "drift": drift,
-                "loss": table_of.mean(axis=0).tolist(),
-                "gaps": gaps.mean(axis=0).tolist(),
-                "errors": errors.tolist(),
+                "loss": _numbers(table_of.mean(axis=0)),
+                "gaps": _numbers(gaps.mean(axis=0)),
+                "errors": _numbers(errors),
+                "elo_above_filter": _numbers(np.array([beside.mean(), beside.std(ddof=1) / np.sqrt(len(beside))])),
                 "medians": [half_life if np.isfinite(half_life) else None, prior, k],
                 "at_the_shortest": float((settings[:, 0] == CAREERS["half_lives"][-1]).mean()),
             }
         )
     return {**CAREERS, "rows": rows}
+
+
+def _numbers(values: Floats) -> list[float | None]:
+    """Return numbers for JSON, None for what does not exist."""
+    return [v if np.isfinite(v) else None for v in values.tolist()]
 
 
 def one_period_ahead(votes: cc.Comparisons, first: int) -> list[tuple[Ints, Ints]]:
@@ -243,8 +282,11 @@ def one_period_ahead(votes: cc.Comparisons, first: int) -> list[tuple[Ints, Ints
 def _careers(r: dict[str, Any]) -> str:
     rows = []
     for row in r["rows"]:
-        losses = [f"{v:.4f}" for v in row["loss"]]
-        paired = [f"{gap:+.4f} ± {error:.4f}" for gap, error in zip(row["gaps"], row["errors"], strict=True)]
+        losses = ["–" if v is None else f"{v:.4f}" for v in row["loss"]]
+        paired = [
+            "–" if gap is None else f"{gap:+.4f} ± {error:.4f}"
+            for gap, error in zip(row["gaps"], row["errors"], strict=True)
+        ]
         half_life, prior, k = row["medians"]
         settings = ["none" if half_life is None else f"{half_life:g}", f"{prior:g}", f"{k:g}"]
         shortest = f"{row['at_the_shortest']:.0%}"
@@ -273,10 +315,12 @@ def _careers(r: dict[str, Any]) -> str:
         "half-life and prior chosen",
         "online Elo, k chosen",
         "online Elo, k = 32",
+        "filter that knows the walk",
         "truth",
         "static − half-life",
         "Elo, k chosen − half-life",
         "Elo, k = 32 − half-life",
+        "filter − half-life",
         "median half-life",
         "median prior",
         "median k",
@@ -284,7 +328,17 @@ def _careers(r: dict[str, Any]) -> str:
     ]
     rivals = ("a static fit", "online Elo whose k is chosen in the same way", "online Elo at its default, k = 32")
     verdicts = " ".join(_verdict(rival, n, r["rows"]) for n, rival in enumerate(rivals))
-    return f"{note}\n\n{history}\n\nBy two standard errors: {verdicts}\n\n{table(head, rows)}"
+    drifting = [row for row in r["rows"] if row["drift"] > 0 and row["loss"][4] is not None]
+    beside = ", ".join(
+        f"{row['elo_above_filter'][0]:+.4f} ± {row['elo_above_filter'][1]:.4f} at {row['drift']:g}" for row in drifting
+    )
+    room = (
+        "How much there is to gain on a random walk: a Kalman filter that is told the variance at the start and the "
+        "drift (Laplace's approximation, chances averaged over what it does not know of the strengths) is close to "
+        f"the best that any method can do. The loss of online Elo less that of this filter is {beside}, where k is "
+        "chosen; so hardly any method can beat Elo there by more."
+    )
+    return f"{note}\n\n{history}\n\nBy two standard errors: {verdicts}\n\n{room}\n\n{table(head, rows)}"
 
 
 def _verdict(rival: str, column: int, rows: list[dict[str, Any]]) -> str:

@@ -1,8 +1,8 @@
 """Computes studies cell by cell in parallel processes, and stores finished cells on disk to resume later.
 
 A study plans its cells, such as a method on a fold with a seed. Any process computes any cell, and the page is made
-from their values. The file name of a cell contains everything its value depends on, so that resuming only looks for
-files.
+from their values. The file of a cell names the arguments, the data and the source files that its value depends on; a
+cell is computed again if one of them has changed.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import hashlib
 import json
 import os
 import re
+import sys
 import time
 import traceback
 import warnings
@@ -19,7 +20,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
+from importlib.util import find_spec
 from multiprocessing import get_context, parent_process
 from multiprocessing.connection import wait as wait_for
 from pathlib import Path
@@ -31,6 +32,8 @@ from concordant.execution import cores, report_progress, report_status, threads
 from concordant_papers.pages import Page, write_file
 
 __all__ = ["Cell", "Outcome", "Setting", "Study", "compute", "source"]
+
+_PACKAGES = ("concordant", "concordant_papers")
 
 
 @dataclass(frozen=True)
@@ -161,6 +164,7 @@ def compute(
     A failed cell does not stop the others; its error is in `failed`. After an interrupt, finished cells stay in the
     store.
     """
+    source()  # Hashes the files now: they may be edited while cells are computed.
     outcome = Outcome({s.name: {} for s in studies}, {s.name: {} for s in studies}, {s.name: {} for s in studies}, 0)
     waiting: list[tuple[str, Cell, Path]] = []
     resumed = 0
@@ -169,7 +173,7 @@ def compute(
         for cell in plans[study.name]:
             path = store / study.name / _file_name(study.name, cell)
             known = None if fresh else _read(path)
-            if known is None:
+            if known is None or not _is_current(known["sources"]):
                 waiting.append((study.name, cell, path))
             else:
                 outcome.values[study.name][cell.key] = known["value"]
@@ -183,8 +187,8 @@ def compute(
         if isinstance(answer, _Failure):
             outcome.failed[name][cell.key] = answer.text
         else:
-            value, seconds = answer
-            content = {"study": name, "key": cell.key, "seconds": seconds, "value": value}
+            value, seconds, used = answer
+            content = {"study": name, "key": cell.key, "seconds": seconds, "value": value, "sources": _hashes(used)}
             write_file(path, json.dumps(content, indent=1))
             # Round-trip through JSON, so that a resumed page looks the same.
             outcome.values[name][cell.key] = json.loads(json.dumps(value))
@@ -211,7 +215,8 @@ class _Failure(NamedTuple):
     text: str
 
 
-Answer = tuple[Any, float] | _Failure
+# The value, its run time, and the source files that were loaded when it was computed.
+Answer = tuple[Any, float, list[str]] | _Failure
 
 
 def _answers(waiting: Sequence[tuple[str, Cell, Path]], jobs: int | None) -> Iterator[tuple[str, Cell, Path, Answer]]:
@@ -270,7 +275,7 @@ def _end_with_parent() -> None:
 
 
 def _run(function: Callable[..., Any], arguments: dict[str, Any], n: int | None) -> Answer:
-    """Return the value of a cell and its run time, or the failure."""
+    """Return the value of a cell, its run time and the source files in use, or the failure."""
     started = time.perf_counter()
     try:
         with warnings.catch_warnings():
@@ -282,7 +287,7 @@ def _run(function: Callable[..., Any], arguments: dict[str, Any], n: int | None)
                 with threads(n):
                     value = function(**arguments)
         json.dumps(value, allow_nan=True)
-        return value, time.perf_counter() - started
+        return value, time.perf_counter() - started, _loaded(function)
     except Exception as error:  # noqa: BLE001 - one cell must not take the others with it
         return _Failure(_words(error))
 
@@ -310,9 +315,8 @@ def _one_thread_each() -> Iterator[None]:
 
 
 def _file_name(study: str, cell: Cell) -> str:
-    """Return a readable file name with a hash of everything that the value depends on."""
+    """Return a readable file name with a hash of everything but the code that the value depends on."""
     known = {
-        "source": source(),
         "study": study,
         "key": cell.key,
         "run": f"{cell.run.__module__}.{cell.run.__qualname__}",
@@ -324,17 +328,52 @@ def _file_name(study: str, cell: Cell) -> str:
 
 
 @cache
-def source() -> str:
-    """Return a hash of the code: every module of Concordant and of the studies, and the published tables.
+def _folder(package: str) -> Path | None:
+    """Return the folder of a package that is not imported for it; None if it is no regular package."""
+    spec = find_spec(package)
+    return None if spec is None or not spec.origin or not spec.submodule_search_locations else Path(spec.origin).parent
 
-    A cell computed by other code is not found in the store.
+
+@cache
+def _sources_of(package: str) -> dict[str, str]:
+    """Return a hash of every source file and published table of a package, by package and path inside it."""
+    folder = _folder(package)
+    paths = [] if folder is None else sorted(p for p in folder.rglob("*") if p.suffix in (".py", ".csv"))
+    hashes = [hashlib.blake2b(path.read_bytes(), digest_size=6).hexdigest() for path in paths]
+    names = [f"{package}/{path.relative_to(folder).as_posix()}" for path in paths if folder is not None]
+    return dict(zip(names, hashes, strict=True))
+
+
+def source() -> str:
+    """Return a hash of the code: every module of Concordant and of the studies, and the published tables."""
+    known = [_sources_of(package) for package in _PACKAGES]
+    return hashlib.blake2b(json.dumps(known).encode(), digest_size=6).hexdigest()
+
+
+def _loaded(function: Callable[..., Any]) -> list[str]:
+    """Return the source files that the process has loaded of Concordant, the studies and the package of a function.
+
+    Whatever a cell has run is among them. A process that has computed other cells may have loaded more than it needs.
     """
-    digest = hashlib.blake2b(digest_size=6)
-    for folder in (Path(str(files(package))) for package in ("concordant", "concordant_papers")):
-        for path in sorted(p for p in folder.rglob("*") if p.suffix in (".py", ".csv")):
-            digest.update(f"{folder.name}/{path.relative_to(folder).as_posix()}".encode() + b"\0")
-            digest.update(path.read_bytes() + b"\0")
-    return digest.hexdigest()
+    out = []
+    for package in {*_PACKAGES, function.__module__.partition(".")[0]}:
+        folder = _folder(package)
+        loaded = [m for name, m in list(sys.modules.items()) if name.partition(".")[0] == package]
+        paths = [Path(file) for module in loaded if (file := getattr(module, "__file__", None)) is not None]
+        if folder is not None:
+            out += [f"{package}/{path.relative_to(folder).as_posix()}" for path in paths]
+    return sorted(out)
+
+
+def _hashes(used: Sequence[str]) -> dict[str, str]:
+    """Return hashes of these files, and of the published tables, as they were when they were first asked for."""
+    tables = [name for package in _PACKAGES for name in _sources_of(package) if name.endswith(".csv")]
+    return {name: _sources_of(name.partition("/")[0]).get(name, "") for name in [*used, *tables]}
+
+
+def _is_current(sources: Mapping[str, str]) -> bool:
+    """Return whether all these files are still as they were."""
+    return all(_sources_of(name.partition("/")[0]).get(name) == known for name, known in sources.items())
 
 
 def _state(path: Path) -> list[Any]:
@@ -347,6 +386,6 @@ def _read(path: Path) -> dict[str, Any] | None:
     """Return a finished cell; None if there is no valid file."""
     try:
         known = json.loads(path.read_text(encoding="utf-8"))
-        return known if isinstance(known, dict) and {"value", "seconds"} <= set(known) else None
+        return known if isinstance(known, dict) and {"value", "seconds", "sources"} <= set(known) else None
     except (OSError, ValueError):
         return None

@@ -25,6 +25,7 @@ from concordant.errors import (
     NotFittedError,
     ParameterError,
 )
+from concordant.learning.supervision import ValidationMetric
 
 
 def linear(**changes: Any) -> cc.ListwiseLinear:
@@ -121,31 +122,56 @@ def test_the_hessian_is_the_derivative_of_the_gradient(data: tuple[cc.Preference
         assert (ahead[1] - behind[1]) / 2e-5 == pytest.approx(problem.hessian(w, 0.3, every)[m], abs=1e-8)
 
 
-def test_auto_takes_the_strongest_penalty_that_held_out_losses_allow(data: tuple[cc.Preferences, cc.Labels]) -> None:
+@pytest.mark.parametrize("select", ["ndcg@10", "map"])
+def test_auto_takes_the_strongest_penalty_that_the_held_out_metric_allows(
+    data: tuple[cc.Preferences, cc.Labels], select: str
+) -> None:
     """A member of noise: equal weights would cost more than a standard error."""
     z, parts = held_out(data, [linear(), linear(transform="binary", l2=1.0), cc.Borda()], 3)
     votes, labels = data
     z[:, 2] = z_scores(np.random.default_rng(0).normal(size=len(z)), votes)
     target = blend_file.with_gains(blend_file.match_labels(votes, labels, "x"), votes, "x")[1]
     problem = blend_file._WeightLoss.of(z, target, votes, parts)
-    losses = {}
+    values = {}
     for l2 in blend_file._PENALTIES:
-        own = np.zeros(len(problem.folds))
-        for f in range(len(parts)):
-            w = problem.minimum(l2, np.flatnonzero(problem.folds != f))
-            for n in np.flatnonzero(problem.folds == f).tolist():
-                own[n] = problem.value(w, 0.0, np.array([n]))[0] - 0.5e-4 * w @ w
-        losses[l2] = own
-    best = min(losses, key=lambda l2: losses[l2].mean())
-    allowed = [
-        l2
-        for l2, own in losses.items()
-        if (own - losses[best]).mean() <= (own - losses[best]).std(ddof=1) / len(own) ** 0.5
-    ]
-    chosen = blend_file._select_penalty(problem)
+        total = np.zeros(len(z))
+        for f, part in enumerate(parts):
+            slots = np.isin(votes.slots.instance, part)
+            total[slots] = z[slots] @ problem.minimum(l2, np.flatnonzero(problem.folds != f))
+        instance = np.array(votes.instances)[votes.slots.instance]
+        answer = cc.Consensus(instance, votes.items, total)
+        found = cc.evaluate(answer, labels, select, convention="paper")
+        by_instance = dict(zip(found.instances, found.values[select], strict=True))
+        values[l2] = np.array([by_instance[votes.instances[n]] for part in parts for n in part])
+    best = max(values.values(), key=lambda value: round(float(value.mean()), 12))
+    lost = {l2: best - value for l2, value in values.items()}
+    allowed = [l2 for l2, own in lost.items() if own.mean() <= own.std(ddof=1) / len(own) ** 0.5]
+    metric = ValidationMetric(votes, labels, select)
+    chosen = blend_file._select_penalty(problem, z, votes.slots, parts, metric)
     assert chosen == max(allowed) < 100
     weights = problem.minimum(chosen, np.arange(len(problem.folds)))
     assert weights[2] < 0.5 * weights[:2].max()
+
+
+def test_long_lists_do_not_make_the_loss_sure_of_what_the_metric_does_not_see() -> None:
+    """Two members of one order, the scores of one bent: the loss tells them apart in every instance, no metric does."""
+    rng = np.random.default_rng(3)
+    names = [(f"q{q}", f"d{d}") for q in range(12) for d in range(40)]
+    instance, item = zip(*names, strict=True)
+    quality = rng.normal(size=len(names))
+    label = 1.0 * (quality + rng.normal(size=len(names)) > 1.5)
+    votes = cc.Preferences(instance, ["x"] * len(names), item, quality, kind="score")
+    labels = cc.Labels(instance, item, label)
+    scores = np.column_stack([quality, np.exp(3.0 * quality)])
+    parts = [np.arange(f, 12, 3) for f in range(3)]
+    target = blend_file.with_gains(blend_file.match_labels(votes, labels, "x"), votes, "x")[1]
+    problem = blend_file._WeightLoss.of(scores, target, votes, parts)
+    every = np.arange(12)
+    weak, strong = problem.minimum(0.001, every), problem.minimum(100.0, every)
+    losses = np.array([[problem.value(w, 0.0, np.array([n]))[0] for n in every] for w in (weak, strong)])
+    gain = losses[1] - losses[0]
+    assert gain.mean() > 2 * gain.std(ddof=1) / len(gain) ** 0.5
+    assert blend_file._select_penalty(problem, scores, votes.slots, parts, ValidationMetric(votes, labels)) == 100
 
 
 def test_a_strong_penalty_gives_equal_weights(data: tuple[cc.Preferences, cc.Labels]) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 import concordant as cc
 from concordant.base.saving import read_arrays, write_arrays
-from concordant.errors import ConcordantError, DataError, DataWarning, FormatError, KindError
+from concordant.errors import ConcordantError, DataError, DataWarning, FormatError, KindError, ParameterError
 
 # The first batches do not place all items, and few judges see the last one.
 pytestmark = [
@@ -126,6 +126,10 @@ def test_a_board_with_periods_changes_its_half_life_and_drops_old_votes(params: 
     assert by_item(arena.board()) == pytest.approx(by_item(cc.BradleyTerry(**params).fit_predict(both)), abs=tolerance)
     with pytest.raises(DataError, match="none would be left"):
         arena.drop_before(1e9)
+    wrong: Any
+    for wrong in ("2024-01-01", None, np.nan, np.inf, 10**400, True):
+        with pytest.raises(ParameterError, match="the 'time' parameter of drop_before must be a number"):
+            arena.drop_before(wrong)
 
 
 def test_without_a_period_counts_hold_no_times() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import threading
 import warnings
 from pathlib import Path
@@ -248,6 +249,32 @@ def test_counts_of_any_size_give_the_same_order_where_ratios_count(name: str, si
         return cc.Comparisons("q", None, left, right, np.multiply(won, unit), np.multiply(lost, unit))
 
     assert cc.aggregate(pairs(size), name).rank.tolist() == cc.aggregate(pairs(1.0), name).rank.tolist() == [1, 2, 3, 4]
+
+
+UNSUPERVISED = sorted(n for n, m in cc.METHODS.items() if "rank" in m.tags.accepts and not m.tags.supervised)
+
+
+@pytest.mark.filterwarnings("ignore::concordant.errors.ConcordantWarning")
+@pytest.mark.parametrize("name", UNSUPERVISED)
+def test_list_weights_of_any_size_give_the_same_order_or_are_refused_by_name(name: str) -> None:
+    """Large ones made sums overflow, small ones tied everything, and both together took minutes."""
+    lists = {"x": "abcde", "y": "badce", "z": "acdeb", "w": "eabdc"}
+    rows = [("q", expert, item, rank) for expert, items in lists.items() for rank, item in enumerate(items, 1)]
+
+    def ranks(*weights: float) -> list[int]:
+        p = Preferences(*zip(*rows, strict=True), weight=dict(zip(lists, weights, strict=True)))
+        return cc.aggregate(p, name).rank.tolist()
+
+    want = ranks(3, 1, 2, 1)
+    refusal = rf"(the weights of instance 'q' go from|{cc.METHODS[name].__name__} counts weights)"
+    for unit in (1e-300, 1e300):
+        try:
+            found = ranks(3 * unit, unit, 2 * unit, unit)
+        except DataError as error:
+            found = want if re.match(refusal, str(error)) else []
+        assert found == want
+    with pytest.raises(DataError, match=refusal):
+        ranks(1e300, 1e-300, 1, 1)
 
 
 @pytest.mark.parametrize("name", ["rrf", "weighted-sum"])

@@ -249,6 +249,10 @@ class Dull:
         ({"x": [Dull()]}, {}, DataError, "row 0 of list 'x'.*Dull is not hashable.*key="),
         ({"x": [{"id": 1}]}, {}, DataError, "row 0 of list 'x'.*dict is not hashable.*key="),
         ({"x": ["a", None]}, {}, DataError, "row 1 of list 'x' is None"),
+        # The same NaN equals itself in a set: two documents without a key would become one.
+        ({"x": [float("nan")]}, {}, DataError, "row 0 of list 'x' is nan"),
+        ({"x": {"a": 2.0, np.float64("nan"): 1.0}}, {}, DataError, "row 1 of list 'x' is nan"),
+        ({"x": [{"k": float("nan")}]}, {"key": "k"}, DataError, "row 0 of list 'x' is nan"),
         ({"x": [("a", float("nan"))]}, {}, DataError, "score of 'a' in list 'x' must be a finite number. Got nan"),
         ({"x": {"a": "high"}}, {}, DataError, "score of 'a' in list 'x'.*'high'"),
         ({"x": {"a": True}}, {}, DataError, "score of 'a' in list 'x'.*True"),

@@ -86,23 +86,33 @@ def test_fusing_runs_imports_neither_compiler_nor_tables_nor_scipy(files: Path) 
 
 @posix
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_signal_ends_it_and_leaves_what_was_there(tmp_path: Path, number: signal.Signals, code: int) -> None:
+def test_a_signal_ends_it_and_leaves_what_was_there(
+    files: Path, tmp_path: Path, number: signal.Signals, code: int
+) -> None:
     pipe, out = tmp_path / "slow.trec", tmp_path / "out.trec"
     os.mkfifo(pipe)
     out.write_text("what was there\n")
-    args = [*COMMAND, "aggregate", str(pipe), "--format", "trec", "-o", str(out), "--threads", "99999"]
-    process = subprocess.Popen(args, env=ENVIRONMENT, stderr=subprocess.PIPE, text=True)
-    # Opening waits until the process has begun to read.
-    writer = os.open(pipe, os.O_WRONLY)
+    before = sorted(tmp_path.iterdir())
+    # The first file is read by threads; 99,999 of them would not end before they find no memory.
+    args = ["aggregate", str(files / "runs"), str(pipe), "--format", "trec", "-o", str(out), "--threads", "99999"]
+    limited = ["sh", "-c", 'ulimit -v 4000000; exec "$@"', "sh", *COMMAND, *args]
+    process = subprocess.Popen(limited, env=ENVIRONMENT, stderr=subprocess.PIPE, text=True)
+    writer = None
+    while writer is None and process.poll() is None:
+        # Only when the process has begun to read can the pipe be opened.
+        with contextlib.suppress(OSError):
+            writer = os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
+        time.sleep(0.05)
     # By now the process waits for what the pipe will bring; one knock must do.
     time.sleep(1.0)
     process.send_signal(number)
     _, stderr = process.communicate(timeout=60)
-    os.close(writer)
     assert process.returncode == code, stderr
+    assert writer is not None
+    os.close(writer)
     assert "Traceback" not in stderr
     assert out.read_text() == "what was there\n"
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["out.trec", "slow.trec"]
+    assert sorted(tmp_path.iterdir()) == before
 
 
 @posix

@@ -190,6 +190,17 @@ def test_an_update_prints_writes_and_keeps_judges(invoke: Invoke, tmp_path: Path
     assert pl.read_csv(out).height == 8
 
 
+@pytest.mark.parametrize("state", ["-", "/dev/stdout", "/dev/null"])
+def test_a_leaderboard_is_kept_in_a_file(
+    invoke: Invoke, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, state: str
+) -> None:
+    votes = arena(tmp_path / "1.csv", range(300))
+    monkeypatch.chdir(tmp_path)
+    said = invoke("aggregate", "--update", state, votes, code=1).stderr
+    assert f"--update {state}: a leaderboard is kept in a file, not in a pipe." in said
+    assert [p.name for p in tmp_path.iterdir()] == ["1.csv"]
+
+
 def test_a_failed_update_changes_nothing(invoke: Invoke, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     state, votes = tmp_path / "board.state", arena(tmp_path / "1.csv", range(300))
     invoke("aggregate", "--update", state, votes, "-p", "half_life=20d")

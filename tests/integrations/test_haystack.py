@@ -206,6 +206,12 @@ def test_wrong_settings_are_errors_at_once(
         FusionJoiner(names, **settings)
 
 
+@pytest.mark.parametrize("names", ["ab", None, [1], [None], 3])
+def test_names_are_a_list_of_texts(names: Any) -> None:
+    with pytest.raises(ParameterError, match=r"'names' parameter of FusionJoiner must be a list of names"):
+        FusionJoiner(names)
+
+
 def test_errors_say_what_to_do() -> None:
     joiner = FusionJoiner(["bm25"])
     with pytest.raises(DataError, match=r"'1' in row 0 of 'bm25' has no score.*use_scores=False"):

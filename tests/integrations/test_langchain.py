@@ -49,6 +49,12 @@ def test_a_request_equals_fuse(settings: dict[str, Any], key: Any) -> None:
         assert seen(asyncio.run(one.ainvoke("q"))) == want
 
 
+def test_a_retriever_cannot_be_called_as_the_part_that_none_adds() -> None:
+    with pytest.raises(ParameterError, match=r"a retriever cannot be called '\(base\)'"):
+        retriever({"(base)": [], "x": []}, explain=True)
+    assert retriever({"(base)": [], "x": []}).invoke("q") == []
+
+
 def test_without_scores_the_order_counts() -> None:
     for lists in requests():
         upside_down = {name: rows[::-1] for name, rows in lists.items()}

@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+import datetime
+import decimal
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,8 +21,11 @@ from concordant.data.consensus import Consensus
 from concordant.data.features import Features
 from concordant.data.labels import Labels
 from concordant.data.preferences import Preferences
-from concordant.errors import ColumnError, DataError, DuplicateError, ParameterError
+from concordant.errors import ColumnError, ConcordantError, DataError, DuplicateError, ParameterError
+from concordant.io._row_sources import RowSource
+from concordant.io._times import parse_times
 from concordant.io.frames import from_frame
+from concordant.io.tabular import read_comparisons, read_labels, read_rankings
 
 COLUMNS: dict[str, list[Any]] = {
     "query": ["q2", "q1", "q2", "q1", "q2"],
@@ -266,3 +272,116 @@ def test_features_and_consensus_come_back_from_their_frames(cells: dict[tuple[st
     back = from_frame(consensus.to_frame(), kind="consensus")
     assert contents(back) == contents(consensus)
     assert all(back.ranking(n) == consensus.ranking(n) for n in consensus.instances)
+
+
+VOTES = {"left": ["a", "b", "c"], "right": ["b", "c", "a"], "winner": ["left", "right", "tie"]}
+# Columns of types that are no text and no number, or hold values that are none.
+ODD_COLUMNS: dict[str, Any] = {
+    "lists": [[1], None, []],
+    "arrays": pl.Series([[1, 2]] * 3, dtype=pl.Array(pl.Int64, 2)),
+    "structs": [{"y": 1, "z": None}] * 3,
+    "objects": pl.Series([object(), {1}, None], dtype=pl.Object),
+    "bytes": [b"\xff"] * 3,
+    "durations": [datetime.timedelta(1)] * 3,
+    "times of day": [datetime.time(1)] * 3,
+    "dates": pl.Series([-(2**31), 2**31 - 1, 0], dtype=pl.Int32).cast(pl.Date),
+    "infinite": [1.0, float("inf"), None],
+    "nothing": [None] * 3,
+}
+
+
+@pytest.mark.filterwarnings("ignore::concordant.errors.ConcordantWarning")
+@pytest.mark.parametrize("case", ODD_COLUMNS)
+def test_columns_of_odd_types_are_read_or_refused_by_name(case: str, tmp_path: Path) -> None:
+    votes = pl.DataFrame({**VOTES, "x": ODD_COLUMNS[case]}, strict=False)
+    ranks = pl.DataFrame({"item": ["a", "b", "c"], "rank": [1, 2, 3], "expert": ["e"] * 3, "x": votes["x"]})
+    usual = dict.fromkeys(VOTES, None) | {n: n for n in VOTES}
+    attempts: list[Callable[[], Any]] = [
+        *(lambda r=role: from_frame(votes, **usual | {r: "x"}) for role in (*VOTES, "expert", "weight", "instance")),
+        *(
+            lambda n=name, v=value: from_frame(votes, **usual, **{n: v})
+            for name in ("time", "category", "covariates", "distinct", "where")
+            for value in (("x", "x.y", "pair,x") if name != "where" else ("x=1", "x!=", "x>1", "x>2024-01-01", "x.y=1"))
+        ),
+        *(lambda r=role: from_frame(ranks, **{r: "x"}) for role in ("item", "expert", "instance", "value", "weight")),
+        lambda: from_frame(ranks, label="x"),
+        lambda: from_frame(ranks, features=["x"]),
+        lambda: from_frame(ranks.rename({"x": "missing"})),
+    ]
+    if case != "objects":
+        path = tmp_path / "x.parquet"
+        votes.write_parquet(path)
+        attempts += [lambda r=role: read_comparisons(path, columns=f"{r}=x") for role in (*VOTES, "expert", "weight")]
+        ranks.write_parquet(tmp_path / "r.parquet")
+        attempts += [lambda n=name: read_rankings(tmp_path / "r.parquet", layout=n) for name in ("ranks", "orders")]
+        attempts += [lambda: read_labels(tmp_path / "r.parquet", columns="label=x")]
+    said = []
+    for attempt in attempts:
+        try:
+            attempt()
+        except ConcordantError as error:
+            said.append(len(str(error)))
+    assert 0 < len(said) < len(attempts)
+    assert max(said) < 2000
+
+
+@pytest.mark.parametrize("value", [float("inf"), -float("inf"), 1e19, 1e300])
+def test_a_number_that_is_no_id_is_not_taken_for_a_missing_one(value: float) -> None:
+    """It would make the other item known, and the vote would be lost."""
+    with pytest.raises(DataError, match=r"row 1: the right item id must be text or a whole number, found (-?inf|1e\+)"):
+        from_frame(pl.DataFrame({"winner": [1.0, 2.0], "loser": [2.0, value]}), winner="winner", loser="loser")
+    with pytest.raises(DataError, match="row 1: the expert id must be text or a whole number"):
+        from_frame(pl.DataFrame({"expert": [1.0, value], "item": ["a", "b"], "rank": [1, None]}))
+
+
+def test_winners_that_are_numbers_name_items(tmp_path: Path) -> None:
+    # pandas turns a column of whole numbers into floats where one is missing.
+    votes = pl.DataFrame({"left": [11, 12, 13], "right": [12, 13, 11], "winner": [11.0, 13.0, 13.0]})
+    votes.write_parquet(tmp_path / "v.parquet")
+    for found in (from_frame(votes, **{n: n for n in VOTES}), read_comparisons(tmp_path / "v.parquet")):
+        assert found.n_left.tolist() == [1, 0, 1]
+    orders = pl.DataFrame({"first": [1.5, 2.0, 3.0], "second": [2.0, None, 1.5], "third": [3, 3, 2]})
+    orders.write_parquet(tmp_path / "o.parquet")
+    found = read_rankings(tmp_path / "o.parquet", layout="orders", header=True)
+    assert sorted(found.items.tolist()) == ["1.5", "2", "3"]
+
+
+def test_dates_and_milliseconds_beyond_those_of_microseconds_are_times() -> None:
+    days = pl.Series([-(2**31), 2**31 - 1], dtype=pl.Int32).cast(pl.Date)
+    assert parse_times(days, "time", RowSource()).to_list() == [-(2.0**31) * 86400, (2**31 - 1) * 86400.0]
+    moments = pl.Series([-(2**62), 0, 1500]).cast(pl.Datetime("ms"))
+    assert parse_times(moments, "time", RowSource()).to_list() == [-(2**62) / 1e3, 0.0, 1.5]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"features": 5}, "the 'features' parameter of from_frame must be names of columns, or True"),
+        ({"features": "x"}, "the 'features' parameter of from_frame must be names of columns, or True"),
+        ({"features": [None]}, "the 'features' parameter of from_frame must be names of columns, or True"),
+        ({"sided": "no", "left": "left", "right": "right"}, "the 'sided' parameter of from_frame must be True, False"),
+        ({"where": "left=\ud800", "left": "left"}, "the 'where' parameter of from_frame"),
+        ({"where": "left>\ud800", "left": "left"}, "the 'where' parameter of from_frame"),
+        ({"distinct": "\ud800", "left": "left"}, "the 'distinct' parameter of from_frame"),
+    ],
+)
+def test_arguments_of_the_wrong_type_are_refused_by_name(arguments: dict[str, Any], said: str) -> None:
+    with pytest.raises(ParameterError, match=said) as caught:
+        from_frame(pl.DataFrame({**VOTES, "item": VOTES["left"], "x": [1, 2, 3]}), **arguments)
+    str(caught.value).encode()
+
+
+def test_numbers_that_no_column_holds(capfd: pytest.CaptureFixture[str]) -> None:
+    frame = pd.DataFrame({"item": ["a", "b"], "expert": ["e", "e"], "rank": [1, 2]})
+    big = frame.assign(item=pd.Series([10**400, 7], dtype=object))
+    assert from_frame(big).items.tolist() == [str(10**400), "7"]
+    with pytest.raises(DataError, match=r"row 0: the rank must be a finite number, found '10000"):
+        from_frame(frame.assign(rank=pd.Series([10**400, 7], dtype=object)))
+    with pytest.raises(DataError, match=r"row 0: the rank must be a finite number, found '\(1\+2j\)'"):
+        from_frame(frame.assign(rank=[1 + 2j, 1]))
+    with pytest.raises(ColumnError, match=r"names of columns must be text, unlike \['0'\]"):
+        from_frame(frame.rename(columns={"rank": 0}), value="0")
+    # Polars panics at these, and says so on standard error.
+    wide = pa.array([decimal.Decimal(2), decimal.Decimal(1)], pa.decimal256(70, 2))
+    assert from_frame(pa.table({"item": ["a", "b"], "expert": ["e", "e"], "rank": wide})).value.tolist() == [2, 1]
+    capfd.readouterr()

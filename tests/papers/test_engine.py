@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 
 from concordant.errors import DataError
-from concordant_papers import engine
 from concordant_papers.engine import Cell, Setting, Study, compute
 from concordant_papers.pages import Page
 
@@ -100,22 +99,36 @@ def test_other_arguments_and_changed_files_are_computed_anew(tmp_path: Path) -> 
     assert compute([study(cells(2))], SETTING, tmp_path, jobs=1).resumed == 0
 
 
-def test_cells_of_other_code_are_computed_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    module = tmp_path / "code" / "model.py"
-    module.parent.mkdir()
-    monkeypatch.setattr(engine, "files", lambda _: module.parent)
+def test_cells_are_computed_anew_where_code_changed_that_they_had_loaded(tmp_path: Path) -> None:
+    """A package with a model, which the study uses, and a report, which it does not."""
+    package = tmp_path / "toy_study"
+    package.mkdir()
+    code = {
+        "__init__": "",
+        "model": "rate = 1",
+        "report": "title = 1",
+        "cells": "def run():\n    from toy_study.model import rate\n    return rate",
+    }
+    program = (
+        "from toy_study.cells import run\n"
+        "from tests.papers.test_engine import *\n"
+        f"found = compute([study([Cell('rate', run, {{}})])], SETTING, Path({str(tmp_path / 'cells')!r}), jobs=1)\n"
+        "print(found.resumed, found.values['squares']['rate'])\n"
+    )
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])}
 
-    def resumed(code: str) -> int:
-        module.write_text(code)
-        engine.source.cache_clear()
-        return compute([study(squares(tmp_path / "log", 1))], SETTING, tmp_path / "cells", jobs=1).resumed
+    def outcome(**changes: str) -> str:
+        for name, text in (code | changes).items():
+            (package / f"{name}.py").write_text(text + "\n")
+        command = [sys.executable, "-B", "-c", program]
+        return subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
 
-    assert [resumed(code) for code in ("rate = 1", "rate = 1", "rate = 2", "rate = 1")] == [0, 1, 0, 1]
-    module.rename(module.with_name("other.py"))
-    engine.source.cache_clear()
-    assert compute([study(squares(tmp_path / "log", 1))], SETTING, tmp_path / "cells", jobs=1).resumed == 0
-    monkeypatch.undo()
-    engine.source.cache_clear()
+    assert outcome() == "0 1\n"
+    assert outcome(report="title = 2") == "1 1\n"
+    assert outcome(model="rate = 20") == "0 20\n"
+    assert outcome(model="rate = 20") == "1 20\n"
+    (package / "report.py").unlink()
+    assert outcome(model="rate = 20", cells=code["cells"] + " + 1") == "0 21\n"
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"value": 1}', "\x00\x01"])

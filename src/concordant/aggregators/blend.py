@@ -15,7 +15,18 @@ import numpy as np
 from concordant.aggregators.listwise import with_gains
 from concordant.arrays import Bools, Codes, Floats, Ints
 from concordant.base.contract import Aggregator, Tags, Votes
-from concordant.base.params import Constraint, Within, check_params, either, integer, methods, number, one_of, seed
+from concordant.base.params import (
+    Constraint,
+    Within,
+    check_params,
+    either,
+    integer,
+    methods,
+    metric_name,
+    number,
+    one_of,
+    seed,
+)
 from concordant.base.registry import METHODS, create, register_method
 from concordant.data.consensus import Consensus, rank_scores
 from concordant.data.container import counted
@@ -29,8 +40,14 @@ from concordant.kernels.lists import moments_within, offsets_of, ranges, standar
 from concordant.learning.checkpoints import CheckpointFile
 from concordant.learning.optimisers import max_norm
 from concordant.learning.resumable import minimise
-from concordant.learning.supervision import MatchedLabels, labels_of, match_labels, validation_pair
-from concordant.learning.training import FEWEST_FOR_VALIDATION
+from concordant.learning.supervision import (
+    MatchedLabels,
+    ValidationMetric,
+    labels_of,
+    match_labels,
+    validation_pair,
+)
+from concordant.learning.training import FEWEST_FOR_VALIDATION, require_selective_metric
 
 if TYPE_CHECKING:
     from concordant.data.features import Features
@@ -83,10 +100,10 @@ class Blend(Aggregator):
     `fit` fits the members, and learns the weights v_n ≥ 0 by cross-validation: the labelled instances are split into
     `cv` parts, and each member scores every part after a fit to the others. The weights minimise the mean listwise loss
     of these held-out scores, that of `ListwiseLinear`, plus l2/2 · Σ (v_n − mean weight)². The penalty pulls them
-    towards equal weights. With l2="auto" it is the strongest of a path whose held-out loss exceeds the smallest by at
-    most one standard error of the paired differences, so weights differ only as far as the data show it. The problem is
-    convex, so the result does not depend on a starting point. Finally the weights are divided by their sum, and each
-    member is fitted to all instances.
+    towards equal weights. With l2="auto" it is the strongest of a path whose metric `select` on held-out instances is
+    below the best by at most one standard error of the paired differences, so weights differ only as far as the metric
+    shows it. The problem is convex, so the result does not depend on a starting point. Finally the weights are divided
+    by their sum, and each member is fitted to all instances.
 
     Members that do not learn from labels score all training instances at once. With fewer than 4 usable instances none
     is held out, and the weights are equal.
@@ -105,6 +122,8 @@ class Blend(Aggregator):
         The penalty; "auto" selects along a path from 100 to 1e-3.
     cv : int
         Number of parts of the labelled instances.
+    select : str
+        The metric that selects the penalty, in the papers' convention. Members have a `select` of their own.
     gain : {"exponential", "linear"}
         2^label - 1, or the label, in the loss of the weights; the gain of a negative label is 0.
     unjudged : {"zero", "drop"}
@@ -161,6 +180,7 @@ class Blend(Aggregator):
         "weights": one_of("learned", "equal"),
         "l2": either(number(least=0), one_of("auto")),
         "cv": integer(least=2),
+        "select": metric_name(),
         "gain": one_of("exponential", "linear"),
         "unjudged": one_of("zero", "drop"),
         "random_state": seed(),
@@ -177,6 +197,7 @@ class Blend(Aggregator):
         weights: str = "learned",
         l2: float | str = "auto",
         cv: int = 5,
+        select: str = "ndcg@10",
         gain: str = "exponential",
         unjudged: str = "zero",
         random_state: int = 0,
@@ -185,6 +206,7 @@ class Blend(Aggregator):
         self.weights = weights
         self.l2 = l2
         self.cv = cv
+        self.select = select
         self.gain = gain
         self.unjudged = unjudged
         self.random_state = random_state
@@ -315,12 +337,16 @@ class Blend(Aggregator):
         owner = type(self).__name__
         members = self._unfitted_members()
         folds: list[Ints] = []
+        metric: ValidationMetric | None = None
         if self.weights == "learned":
             validation_pair(validation, owner)
             truth = match_labels(preferences, labels, owner, unjudged=self.unjudged)
             truth, target = with_gains(truth, preferences, owner, self.gain)
             self.fit_info_.labels = truth.counts | {"usable": len(truth.instances)}
             folds = self._folds(preferences, truth)
+            if folds and labels is not None and isinstance(self.l2, str):
+                metric = ValidationMetric(preferences, labels, metric=self.select, unjudged=self.unjudged)
+                require_selective_metric(self, metric, truth, None, self.select)
         elif self.needs_labels():
             self.fit_info_.labels = match_labels(preferences, labels, owner, require_usable=False).counts
         if folds and labels is not None:
@@ -342,12 +368,21 @@ class Blend(Aggregator):
         for m, member in enumerate(members):
             if not member.needs_labels():
                 scores[:, m] = _member_scores(member, preferences)
-        self.member_weights_ = self._learn_weights(scores, target, preferences, folds)
+        self.member_weights_ = self._learn_weights(scores, target, preferences, folds, metric)
 
-    def _learn_weights(self, scores: Floats, target: Floats, preferences: Votes, folds: Sequence[Ints]) -> Floats:
+    def _learn_weights(
+        self,
+        scores: Floats,
+        target: Floats,
+        preferences: Votes,
+        folds: Sequence[Ints],
+        metric: ValidationMetric | None,
+    ) -> Floats:
         """Return the weights for held-out scores of the members, and record what was chosen."""
         problem = _WeightLoss.of(scores, target, preferences, folds)
-        l2 = _select_penalty(problem) if isinstance(self.l2, str) else self.l2
+        l2: Any = self.l2
+        if metric is not None:
+            l2 = _select_penalty(problem, scores, preferences.slots, folds, metric)
         every = np.arange(len(problem.folds))
         found = problem.minimum(l2, every)
         info = self.fit_info_
@@ -569,23 +604,27 @@ class _WeightLoss(NamedTuple):
             w = np.maximum(w, 0.0)
         return w
 
-    def held_out_losses(self, l2: float) -> Floats:
-        """Return the loss of every instance, with weights learned from the other folds."""
-        out = np.zeros(len(self.folds))
-        for fold in np.unique(self.folds).tolist():
-            own = np.flatnonzero(self.folds == fold)
-            w = self.minimum(l2, np.flatnonzero(self.folds != fold))
-            for n in own.tolist():
-                out[n] = self.value(w, 0.0, np.array([n]))[0]
-        return out
 
+def _select_penalty(
+    problem: _WeightLoss, scores: Floats, slots: Slots, folds: Sequence[Ints], metric: ValidationMetric
+) -> float:
+    """Return the strongest penalty whose held-out metric is below the best by at most one paired standard error.
 
-def _select_penalty(problem: _WeightLoss) -> float:
-    """Return the strongest penalty whose held-out loss exceeds the least by at most one paired standard error."""
-    losses = [problem.held_out_losses(l2) for l2 in _PENALTIES]
-    best = int(np.argmin([round(float(loss.mean()), 12) for loss in losses]))
-    for l2, loss in zip(_PENALTIES, losses, strict=True):
-        excess = loss - losses[best]
-        if excess.mean() <= excess.std(ddof=1) / np.sqrt(len(excess)):
-            return l2
-    return _PENALTIES[best]
+    The loss does not serve here: every item of an instance changes it a little, so its differences may be many
+    standard errors wide although the order of the first items is the same.
+    """
+    # Instances outside the folds have no held-out scores.
+    z = np.column_stack([standardise_within(np.nan_to_num(column), slots.offsets) for column in scores.T])
+    values = []
+    for l2 in _PENALTIES:
+        total = np.zeros(len(z))
+        for fold, instances in enumerate(folds):
+            own = ranges(slots.offsets[instances], slots.offsets[instances + 1])
+            total[own] = z[own] @ problem.minimum(l2, np.flatnonzero(problem.folds != fold))
+        values.append(metric.values(_with_exact_ties(total, slots.offsets))[np.concatenate(folds)])
+    best = int(np.argmax([round(float(value.mean()), 12) for value in values]))
+    lost = [values[best] - value for value in values]
+    allowed = [
+        l2 for l2, own in zip(_PENALTIES, lost, strict=True) if own.mean() <= own.std(ddof=1) / np.sqrt(len(own))
+    ]
+    return max(allowed)

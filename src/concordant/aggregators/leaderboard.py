@@ -14,7 +14,7 @@ from typing import Any, Self
 import numpy as np
 
 from concordant.aggregators.bradley_terry import BradleyTerry
-from concordant.base.params import check_params, duration, length_of_time, optional
+from concordant.base.params import check_params, duration, length_of_time, number, optional
 from concordant.base.registry import create
 from concordant.base.saving import read_arrays, write_arrays
 from concordant.data.comparisons import Comparisons
@@ -203,6 +203,7 @@ class Leaderboard:
         from dates.
         """
         self._check_period("drop votes by their times")
+        check_params("drop_before", {"time": time}, {"time": number()})
         votes = self.votes
         kept = votes.select_rows(np.asarray(votes.time) + duration(self.period) > time)
         if not kept.n_rows:

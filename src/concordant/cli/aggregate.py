@@ -307,11 +307,13 @@ def _updated(
     from concordant.aggregators.bradley_terry import BradleyTerry
     from concordant.aggregators.leaderboard import Leaderboard
     from concordant.data.comparisons import Comparisons
-    from concordant.io._files import check_unchanged, check_writable
+    from concordant.io._files import check_unchanged, check_writable, is_stream
     from concordant.io._tables import is_number
 
     if not isinstance(method, BradleyTerry):
         raise KindError(f"--update keeps the counts of a bradley-terry board. Got --method {method.name}.")
+    if state == "-" or is_stream(state):
+        raise ParameterError(f"--update {state}: a leaderboard is kept in a file, not in a pipe.")
     check_writable(state)
     known = os.path.exists(state)
     with check_unchanged(state) if known else nullcontext():

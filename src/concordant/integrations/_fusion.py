@@ -80,6 +80,10 @@ class Fusion:
             raise ParameterError(
                 'there is nothing to fuse. Give retrievers by name, such as {"bm25": ..., "dense": ...}.'
             )
+        if self.explain and _NO_RETRIEVER in self.names:
+            raise ParameterError(
+                f"a retriever cannot be called {_NO_RETRIEVER!r}, the name of the share that no retriever adds."
+            )
         for parameter in ("weights", "threshold", "smaller_is_better"):
             value = getattr(self, parameter)
             named = [value] if isinstance(value, str) else value if isinstance(value, Collection) else []

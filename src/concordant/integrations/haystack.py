@@ -65,7 +65,10 @@ class FusionJoiner:
         use_scores: bool = True,
         **settings: Any,
     ) -> None:
-        self.names = list(names)
+        usual = isinstance(names, Iterable) and not isinstance(names, str)
+        self.names = list(names) if usual else []
+        if not usual or not all(isinstance(name, str) for name in self.names):
+            raise ParameterError.invalid("names", "FusionJoiner", "a list of names, such as ['bm25', 'dense']", names)
         self.key = key
         self.use_scores = use_scores
         if "top_k" in self.names:

@@ -17,7 +17,7 @@ from concordant.data.comparisons import Comparisons
 from concordant.data.consensus import OPTIONAL_COLUMNS, Consensus
 from concordant.data.duplicates import check_duplicates
 from concordant.data.features import Features
-from concordant.data.index import Slots, Texts
+from concordant.data.index import Slots, Texts, check_text
 from concordant.data.labels import Labels
 from concordant.data.preferences import MISSING, Kind, Preferences
 from concordant.data.vote_columns import VoteColumns
@@ -52,6 +52,7 @@ __all__ = [
     "build_labels",
     "OddIds",
     "build_preferences",
+    "column_texts",
     "declared_below",
     "preference_rows",
     "id_texts",
@@ -76,17 +77,19 @@ def id_texts(column: pl.Series, what: str, source: RowSource, *, optional: Any =
     """
     dtype = column.dtype
     if dtype.is_float():
-        broken = (column.is_not_null() & column.is_not_nan() & ~(column.round() == column)).fill_null(False)
+        whole = column.fill_nan(None).cast(pl.Int64, strict=False)
+        # Infinite and very large numbers are no whole numbers of 64 bits.
+        broken = column.is_not_null() & column.is_not_nan() & (whole.cast(dtype) != column).fill_null(True)
         if broken.any():
             row = int(broken.arg_true()[0])
             raise source.error(row, f"the {what} id must be text or a whole number, found {quote(column[row])}.")
-        column = column.fill_nan(None).cast(pl.Int64, strict=False)
+        column = whole
     elif dtype == pl.Object or not (
         dtype.is_integer() or dtype in (pl.String, pl.Null) or isinstance(dtype, (pl.Categorical, pl.Enum))
     ):
         row = int(column.is_not_null().arg_true()[0]) if column.null_count() < len(column) else 0
         raise source.error(
-            row, f"the {what} id must be text or a whole number, found {quote(column[row])} of type {dtype}."
+            row, f"the {what} id must be text or a whole number, found {_found(column, row)} of type {dtype}."
         )
     column = column.cast(pl.String)
     missing = column.is_null()
@@ -95,6 +98,24 @@ def id_texts(column: pl.Series, what: str, source: RowSource, *, optional: Any =
         if wrong.any():
             raise source.error(int(wrong.arg_true()[0]), f"the {what} id is missing. Fill it in, or leave the row out.")
     return column
+
+
+def column_texts(column: pl.Series) -> pl.Series:
+    """Return the values of any column as text, as a text table writes them; truth values are true and false."""
+    try:
+        text = column.cast(pl.String)
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException):
+        # Lists, objects, bytes that are no text, spans of time, dates that no calendar has.
+        plain = column.to_physical() if column.dtype.is_temporal() else column
+        values = [None if v is None else str(v) for v in plain.to_list()]
+        check_text([v for v in values if v is not None], shorten(column.name))
+        return pl.Series(column.name, values, dtype=pl.String)
+    return text.str.replace(r"\.0$", "") if column.dtype.is_float() else text
+
+
+def _found(column: pl.Series, row: int) -> str:
+    """Return a value of any column for a message."""
+    return quote(column.to_physical()[row] if column.dtype.is_temporal() else column[row])
 
 
 class OddIds:
@@ -141,7 +162,7 @@ def parse_numbers(
         column = column.fill_nan(None) if column.is_nan().any() else column
     elif not (column.dtype.is_integer() or column.dtype.is_decimal() or column.dtype in (pl.Boolean, pl.Null)):
         row = int(column.is_not_null().arg_true()[0]) if column.null_count() < len(column) else 0
-        raise source.error(row, f"the {what} must be a number, found {quote(column[row])} of type {column.dtype}.")
+        raise source.error(row, f"the {what} must be a number, found {_found(column, row)} of type {column.dtype}.")
     out = column.cast(pl.Float64, strict=False)
     bad = column.is_not_null() & ~(out.is_finite() if finite else out.is_not_nan()).fill_null(False)
     if bad.any():
@@ -234,7 +255,7 @@ def collect_missing(frame: pl.DataFrame, checked: pl.DataFrame, source: RowSourc
 
     All rows of an instance must agree.
     """
-    word = frame["missing"].cast(pl.String).fill_null(MISSING[0])
+    word = column_texts(frame["missing"]).fill_null(MISSING[0])
     wrong = ~word.is_in(MISSING)
     if wrong.any():
         row = int(wrong.arg_true()[0])

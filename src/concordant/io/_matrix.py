@@ -14,7 +14,7 @@ import polars as pl
 
 from concordant.arrays import Floats, Ints
 from concordant.errors import ColumnError, DataWarning, FormatError, ParameterError, ParseError, listing, warn
-from concordant.io._builders import MISSING_WORDS, id_texts, parse_numbers
+from concordant.io._builders import MISSING_WORDS, column_texts, id_texts, parse_numbers
 from concordant.io._column_roles import ResolvedColumns, TablePart
 from concordant.io._row_sources import FileSource
 from concordant.io._tables import SAMPLE_LINES, is_number, position_of
@@ -75,7 +75,7 @@ class RankingMatrix:
 
     def texts(self) -> pl.DataFrame:
         """Return the cells as text, "" where there is nothing."""
-        return self.raw.select(pl.col([str(c) for c in self.body]).cast(pl.String).fill_null(""))
+        return pl.DataFrame([column_texts(self.raw[str(c)]).fill_null("") for c in self.body])
 
     @property
     def row_numbers(self) -> Ints:

@@ -40,8 +40,12 @@ def parse_times(column: pl.Series, what: str, source: RowSource) -> pl.Series:
     [1718000000.0, 1718000000.5]
     """
     if column.dtype.is_temporal() and column.dtype not in (pl.Time, pl.Duration):
-        days = column.cast(pl.Datetime("us")) if column.dtype == pl.Date else column
-        return days.dt.epoch("us").cast(pl.Float64) / 1e6
+        # Dates and milliseconds may lie beyond what microseconds hold.
+        if column.dtype == pl.Date:
+            return column.to_physical().cast(pl.Float64) * 86400.0
+        if isinstance(column.dtype, pl.Datetime) and column.dtype.time_unit == "ms":
+            return column.to_physical().cast(pl.Float64) / 1e3
+        return column.dt.epoch("us").cast(pl.Float64) / 1e6
     if column.dtype != pl.String:
         return _one_unit(parse_numbers(column, what, source), what, source)
     text = column.str.strip_chars()

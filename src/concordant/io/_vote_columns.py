@@ -15,9 +15,9 @@ from typing import Any, Literal, NamedTuple, cast
 import numpy as np
 import polars as pl
 
-from concordant.errors import ColumnError, DataError, ParameterError, listing, quote, shorten
+from concordant.errors import ColumnError, DataError, ParameterError, is_text, listing, quote, shorten
 from concordant.execution import report_note
-from concordant.io._builders import MISSING_WORDS, parse_numbers
+from concordant.io._builders import MISSING_WORDS, column_texts, parse_numbers
 from concordant.io._row_sources import FileSource, RowSource
 from concordant.io._tables import is_number
 from concordant.io._times import parse_time, parse_times
@@ -74,7 +74,7 @@ class _Field(NamedTuple):
     def fields(self, frame: pl.DataFrame, role: str) -> list[str]:
         """Return the fields of the objects in which the field is looked for, as the first row with any has them."""
         series = frame[role]
-        text = series.struct.json_encode() if isinstance(series.dtype, pl.Struct) else series.cast(pl.String)
+        text = series.struct.json_encode() if isinstance(series.dtype, pl.Struct) else column_texts(series)
         stem = self.path.rpartition(".")[0]
         found = text.drop_nulls().head(1).str.json_path_match(f"$.{stem}" if stem else "$")
         value = json.loads(found[0]) if len(found) and (found[0] or "").startswith("{") else {}
@@ -340,7 +340,7 @@ class VoteFilter:
         columns: list[pl.Series] = []
         for j, key in enumerate(keys):
             if isinstance(key, _Field):
-                columns.append(_as_text(key.of(frame, f"distinct {j}")).alias(f"key {j}"))
+                columns.append(column_texts(key.of(frame, f"distinct {j}")).alias(f"key {j}"))
             elif key == "pair":
                 swap = frame["left"] > frame["right"]
                 columns.append(frame["left"].zip_with(~swap, frame["right"]).alias(f"key {j} left"))
@@ -348,7 +348,7 @@ class VoteFilter:
             elif key not in frame.columns:
                 raise ColumnError(f"distinct=: the table has no column for the {key}. Name it: --columns, columns=.")
             else:
-                columns.append(_as_text(frame[key]).alias(f"key {j}"))
+                columns.append(column_texts(frame[key]).alias(f"key {j}"))
         each = pl.DataFrame(columns).with_row_index("row")
         names = [c.name for c in columns]
         first = each.unique(names, keep="first", maintain_order=True)
@@ -388,17 +388,10 @@ def _texts(what: str, owner: str, given: Any, allowed: str, separator: str) -> l
     if given is None:
         return []
     each = given.split(separator) if isinstance(given, str) else given
-    if not isinstance(each, Sequence) or not all(isinstance(t, str) and t.strip() for t in each) or not each:
+    usual = isinstance(each, Sequence) and all(isinstance(t, str) and t.strip() and is_text(t) for t in each)
+    if not usual or not each:
         raise ParameterError.invalid(what, owner, allowed, given)
     return list(dict.fromkeys(t.strip() for t in each))
-
-
-def _as_text(column: pl.Series) -> pl.Series:
-    """Return values as text, as a text table writes them; truth values are true and false."""
-    if isinstance(column.dtype, (pl.Struct, pl.List, pl.Array)) or column.dtype == pl.Object:
-        return pl.Series([None if v is None else str(v) for v in column.to_list()], dtype=pl.String)
-    text = column.cast(pl.String)
-    return text.str.replace(r"\.0$", "") if column.dtype.is_float() else text
 
 
 def _holds(condition: _Condition, column: pl.Series, source: RowSource) -> pl.Series:
@@ -428,7 +421,7 @@ def _holds(condition: _Condition, column: pl.Series, source: RowSource) -> pl.Se
 
 def _equals(column: pl.Series, value: str) -> pl.Series:
     """Return which values equal the text, or one of its parts between bars; numbers and truth values by value."""
-    text = _as_text(column).fill_null("").str.strip_chars()
+    text = column_texts(column).fill_null("").str.strip_chars()
     wanted = list(dict.fromkeys([value, *(part.strip() for part in value.split("|"))]))
     found = text.is_in(wanted)
     numbers = [float(w) for w in wanted if is_number(w)]
@@ -444,7 +437,7 @@ def category_texts(column: pl.Series, source: RowSource) -> pl.Series:
         row = int(column.is_not_null().arg_true()[0]) if column.null_count() < len(column) else 0
         found = shorten(str(column[row]), 60)
         raise source.error(row, f"the category must be text, a number or a truth value, found {quote(found)}.")
-    text = _as_text(column).str.strip_chars()
+    text = column_texts(column).str.strip_chars()
     return text.set((text == "").fill_null(False), None)
 
 

@@ -18,7 +18,7 @@ from concordant.data.features import Features
 from concordant.data.index import check_text
 from concordant.data.labels import Labels
 from concordant.data.preferences import KINDS, Kind, Missing, Preferences, is_below
-from concordant.errors import ColumnError, DataError, KindError, ParameterError, shorten
+from concordant.errors import ColumnError, DataError, KindError, ParameterError, listing, shorten
 from concordant.io._builders import (
     ONE_EXPERT,
     ONE_INSTANCE,
@@ -27,6 +27,7 @@ from concordant.io._builders import (
     build_features,
     build_labels,
     build_preferences,
+    column_texts,
     parse_numbers,
 )
 from concordant.io._column_names import ALIASES, from_frame_call, normalise_name
@@ -47,6 +48,16 @@ __all__ = ["from_frame"]
 
 Duplicates = Literal["error", "best", "first"]
 _INTERVALS = ("rank", *OPTIONAL_COLUMNS, *TEXT_COLUMNS)
+# What libraries raise that cannot make a column of Polars.
+_NO_COLUMNS = (
+    ImportError,
+    NotImplementedError,
+    OverflowError,
+    TypeError,
+    ValueError,
+    pl.exceptions.PanicException,
+    pl.exceptions.PolarsError,
+)
 
 
 class _DefaultName(str):
@@ -239,7 +250,9 @@ def from_frame(
     asked_values = any(not isinstance(n, _DefaultName) for n in (expert, item, value, kind))
     roles: dict[str, str | None] = {"instance": instance}
     if features is not None and features is not False:
-        chosen = [n for n in frame.names if n not in (instance, item)] if features is True else list(features)
+        chosen = [n for n in frame.names if n not in (instance, item)] if features is True else features
+        if not isinstance(chosen, Sequence) or isinstance(chosen, str) or not all(isinstance(n, str) for n in chosen):
+            raise ParameterError.invalid("features", "from_frame", "names of columns, or True", features)
         feature_roles = {f"feature {n}": n for n in chosen}
         return build_features(frame.columns({**roles, "item": item, **feature_roles}), feature_roles, source)
     if kind == "consensus":
@@ -302,6 +315,8 @@ def _comparisons(
 ) -> Comparisons:
     if both_bad not in (None, "tie", "apart"):
         raise ParameterError.invalid("both_bad", "from_frame", "'tie', 'apart' or None", both_bad)
+    if sided not in (None, True, False):
+        raise ParameterError.invalid("sided", "from_frame", "True, False or None", sided)
     winners = names["loser"] is not None
     # Comparisons need no experts, so the default column may be absent.
     if isinstance(roles["expert"], _DefaultName) and "expert" not in frame.names:
@@ -339,7 +354,7 @@ def _comparisons(
             table = table.drop(BOTH_BAD).with_columns((ties + bad).alias("n_ties"))
     else:
         table, source = chosen({**pair, "winner": names["winner"] or "winner"})
-        left, right, winner = (table[c].cast(pl.String, strict=False) for c in ("left", "right", "winner"))
+        left, right, winner = (column_texts(table[c]) for c in ("left", "right", "winner"))
         found = OutcomeReader((pair["left"], pair["right"]), outcomes).count(OutcomeColumn(winner, left, right), source)
         if both_bad != "apart":
             found = found._replace(n_ties=found.n_ties + found.n_both_bad)
@@ -360,7 +375,9 @@ class _Frame:
 
         try:
             self._frame = nw.from_native(df)
-            self.names = [str(n) for n in self._frame.collect_schema().names()]
+            found = self._frame.collect_schema().names()
+            self.names = [str(n) for n in found]
+            self._no_texts = {str(n) for n in found if not isinstance(n, str)}
         except TypeError:
             if isinstance(df, Container):
                 found = type(df).__name__
@@ -395,6 +412,8 @@ class _Frame:
         missing = [name for name in wanted.values() if name not in self.names]
         if missing:
             raise ColumnError.missing(list(map(str, missing)), self.names, self._hint(wanted))
+        if odd := self._no_texts.intersection(wanted.values()):
+            raise ColumnError(f"names of columns must be text, unlike {listing(sorted(odd))}. Rename these columns.")
         out = self._polars(list(dict.fromkeys(wanted.values())))
         out = out.select(pl.col(name).alias(role) for role, name in wanted.items())
         return out.with_columns(pl.lit(v).alias(k) for k, v in shared.items())
@@ -407,8 +426,8 @@ class _Frame:
             frame = frame.collect()
         try:
             return cast(pl.DataFrame, frame.to_polars())
-        except (ImportError, TypeError, ValueError, nw.exceptions.NarwhalsError, pl.exceptions.PolarsError):
-            # pandas without PyArrow, or a column of mixed Python objects.
+        except (*_NO_COLUMNS, nw.exceptions.NarwhalsError):
+            # pandas without PyArrow, a column of mixed Python objects, or a type that Polars does not know.
             columns = {name: frame[name].to_list() for name in names}
         for name, values in columns.items():
             check_text([value for value in values if isinstance(value, str)], shorten(name))
@@ -442,6 +461,7 @@ def _series(name: str, values: list[Any]) -> pl.Series:
         None if (isinstance(v, float) and v != v) or type(v).__name__ in ("NAType", "NaTType") else v for v in values
     ]
     kinds = {type(v) for v in values if v is not None}
-    if kinds <= {int, float, bool}:
+    # Numbers that are longer than those of a column stay text.
+    if kinds <= {int, float, bool} and all(abs(v) < 2**64 for v in values if type(v) is int):
         return pl.Series(name, values, strict=False)
     return pl.Series(name, [v if v is None or isinstance(v, str) else str(v) for v in values], dtype=pl.String)

@@ -211,13 +211,13 @@ def _ids(name: Any, ids: Iterable[Any]) -> list[Any]:
     """Return the ids, or raise if one is missing, cannot be hashed or is an object that only equals itself."""
     out = ids if type(ids) is list else list(ids)
     try:
-        if None not in set(out) and not any(map(_has_identity_hash, set(map(type, out)))):
+        if None not in set(out) and not any(map(_may_equal_nothing, set(map(type, out)))):
             return out
     except TypeError:
         pass
     for row, value in enumerate(out):
-        if value is None:
-            raise DataError(f"the id in row {row} of list {quote(name)} is None.")
+        if value is None or (isinstance(value, float) and value != value):
+            raise DataError(f"the id in row {row} of list {quote(name)} is {value}.")
         try:
             hash(value)
         except TypeError:
@@ -231,6 +231,11 @@ def _ids(name: Any, ids: Iterable[Any]) -> list[Any]:
                 "nothing but itself, so lists would not agree on it. Pass key=, such as key='id'."
             )
     return out
+
+
+def _may_equal_nothing(kind: type) -> bool:
+    """Return whether an object of a type may equal no other: one without an equality of its own, or NaN."""
+    return issubclass(kind, float) or _has_identity_hash(kind)
 
 
 def _has_identity_hash(kind: type) -> bool:

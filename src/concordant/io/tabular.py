@@ -42,6 +42,7 @@ from concordant.io._builders import (
     build_consensus,
     build_features,
     build_labels,
+    column_texts,
     declared_below,
     id_texts,
     parse_numbers,
@@ -710,7 +711,7 @@ class _VoteReader:
 
 def _written(part: TablePart) -> OutcomeColumn:
     left, right = (id_texts(part.frame[c], f"{c} item", part.source) for c in ("left", "right"))
-    return OutcomeColumn(part.frame["winner"].cast(pl.String), left, right)
+    return OutcomeColumn(column_texts(part.frame["winner"]), left, right)
 
 
 def _checked_one_hot(frame: pl.DataFrame, source: FileSource) -> pl.DataFrame:
