@@ -82,6 +82,6 @@ def test_a_model_has_formula_estimand_and_reference(page: Path) -> None:
     assert models
     for part in models:
         name = part.splitlines()[0]
-        assert "Estimand: " in part, name
-        assert "**Reference.**" in part, name
-        assert re.search(r"Σ|Π|Φ\(|exp\(|score\(i\)|\|Δ\|", part), name
+        assert "Estimand: " in part, f"{name}: the docstring has no line 'Estimand: ...' ('Estimand: none' for a rule)"
+        assert "**Reference.**" in part, f"{name}: the docstring has no section References"
+        assert re.search(r"Σ|Π|Φ\(|exp\(|score\(i\)|\|Δ\|", part), f"{name}: the docstring has no formula"

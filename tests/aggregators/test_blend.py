@@ -133,7 +133,7 @@ def test_auto_takes_the_strongest_penalty_that_the_held_out_metric_allows(
     target = blend_file.with_gains(blend_file.match_labels(votes, labels, "x"), votes, "x")[1]
     problem = blend_file._WeightLoss.of(z, target, votes, parts)
     values = {}
-    for l2 in blend_file._PATH:
+    for l2 in blend_file._PENALTIES:
         total = np.zeros(len(z))
         for f, part in enumerate(parts):
             slots = np.isin(votes.slots.instance, part)

@@ -463,7 +463,7 @@ def test_votes_without_categories_and_settings_that_do_not_go_with_them() -> Non
     with pytest.raises(DataError, match=r"two categories or more\. The votes have: 'de'"):
         cc.category_boards(votes.select_category("de"))
     two = cc.Comparisons(["p", "q"], None, ["a", "a"], ["b", "b"], category=["en", "de"])
-    with pytest.raises(DataError, match="these votes have 2"):
+    with pytest.raises(DataError, match="Got 2 instances"):
         cc.category_boards(two)
     with pytest.raises(ParameterError, match="pooling"):
         cc.category_boards(votes, pooling="complete")
@@ -494,7 +494,7 @@ def test_what_boards_do_not_have() -> None:
 
 
 def test_many_scores_have_no_intervals_unless_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("concordant.aggregators.category_boards._MANY_SCORES", 10)
+    monkeypatch.setattr("concordant.aggregators.category_boards._MAX_SCORES", 10)
     votes = arena().comparisons
     with pytest.warns(UncertaintyWarning, match="15 scores of 3 categories"):
         assert cc.category_boards(votes).by_category.stderr is None

@@ -244,9 +244,9 @@ def test_what_does_not_go_with_habits(sample: cc.synthetic.ArenaSample) -> None:
     for name, value in (("reliability", True), ("uncertainty", "bootstrap")):
         with pytest.raises(ParameterError, match=f"goes without {name}"):
             cc.BradleyTerry(families=sample.families, covariates=[], **{name: value}).fit(given)
-    with pytest.raises(DataError, match="varying names \\['length'\\]"):
+    with pytest.raises(DataError, match="varying= names \\['length'\\]"):
         cc.BradleyTerry(covariates=[], varying=["length"]).fit(given)
-    with pytest.raises(DataError, match="families names none of the items"):
+    with pytest.raises(DataError, match="families= names none of the compared items"):
         cc.BradleyTerry(covariates=[], families={"gpt": "openai"}).fit(given)
     with pytest.raises(DataError, match="puts every item into"):
         cc.BradleyTerry(covariates=[], families=dict.fromkeys(given.items.tolist(), "one")).fit(given)

@@ -135,9 +135,9 @@ def test_a_board_with_periods_changes_its_half_life_and_drops_old_votes(params: 
 def test_without_a_period_counts_hold_no_times() -> None:
     every = votes(300)
     arena = cc.Leaderboard(cc.BradleyTerry(half_life=90.0), every)
-    with pytest.raises(ConcordantError, match=r"change the half-life: the counts hold no times.*period='1d'"):
+    with pytest.raises(ConcordantError, match=r"change the half-life: the counts have no times.*period='1d'"):
         arena.with_half_life(10.0)
-    with pytest.raises(ConcordantError, match="drop votes by their times: the counts hold no times"):
+    with pytest.raises(ConcordantError, match="drop votes by their times: the counts have no times"):
         arena.drop_before(10.0)
     with pytest.raises(ConcordantError, match="period"):
         cc.Leaderboard(period="daily")

@@ -44,7 +44,8 @@ def test_every_method_of_the_package_is_there_under_its_own_name() -> None:
 
 def test_an_unknown_name_is_answered_with_close_ones() -> None:
     with pytest.raises(
-        ParameterError, match=r"no method 'coplend'\. Did you mean 'copeland' or 'blend'\? There are: approval, "
+        ParameterError,
+        match=r"no method 'coplend'\. Did you mean 'copeland' or 'blend'\? There are: .*\bborda, bradley-terry\b",
     ):
         METHODS["coplend"]
     with pytest.raises(ParameterError, match=r"no method 'zzzz'\. There are:"):

@@ -178,7 +178,7 @@ def test_weights_count(files: Path, invoke: Invoke) -> None:
     content = json.loads(invoke("aggregate", files / "runs", "--weights", "b=0,a=2", "--json").stdout)
     assert [r["item"] for r in content["results"][:3]] == ["d1", "d2", "d3"]
     assert content["results"][0]["score"] == pytest.approx(2 / 61)
-    assert "no expert 'c' to weigh" in invoke("aggregate", files / "runs", "--weights", "c=1", code=1).stderr
+    assert "unknown expert 'c' in the weights" in invoke("aggregate", files / "runs", "--weights", "c=1", code=1).stderr
 
 
 def test_weights_of_judges_scale_their_comparisons(files: Path, invoke: Invoke) -> None:
@@ -186,7 +186,7 @@ def test_weights_of_judges_scale_their_comparisons(files: Path, invoke: Invoke) 
     args = ("aggregate", files / "votes.csv", "-m", "copeland", "--json", "--weights")
     content = json.loads(invoke(*args, "ann=0,bob=0").stdout)
     assert content["results"][0]["item"] == "y"
-    assert "no expert 'dan' to weigh" in invoke(*args, "dan=1", code=1).stderr
+    assert "unknown expert 'dan' in the weights" in invoke(*args, "dan=1", code=1).stderr
     assert "must be a finite number >= 0" in invoke(*args, "ann=-1", code=1).stderr
 
 

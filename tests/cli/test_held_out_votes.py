@@ -40,10 +40,10 @@ def test_defaults_sorting_and_what_is_left_out(invoke: Invoke, tmp_path: Path) -
     table = invoke("compare", path, "--metrics", "accuracy,decided-log-loss", "--sort", "accuracy").stdout
     assert [line.split()[0] for line in table.splitlines()[2:4]] == ["bradley-terry", "elo"]
     result = invoke("compare", path, "-m", "bradley-terry,rrf")
-    assert "left out: rrf: RRF gives votes no probability" in result.stdout
+    assert "left out: rrf: RRF does not predict votes" in result.stdout
     assert "none of" not in result.stdout
-    assert "RRF gives votes no probability" in invoke("compare", path, "-m", "rrf", code=1).stderr
-    assert "heuristics give votes no probability" in invoke("compare", path, "-m", "heuristics", code=1).stderr
+    assert "RRF does not predict votes" in invoke("compare", path, "-m", "rrf", code=1).stderr
+    assert "heuristics do not predict votes" in invoke("compare", path, "-m", "heuristics", code=1).stderr
     assert "no metric of votes" in invoke("compare", path, "--metrics", "ndcg@10", code=1).stderr
     assert "'--baseline'" in invoke("compare", path, "--baseline", "rrf", code=1).stderr
     assert "'--sort'" in invoke("compare", path, "--sort", "log-loss", code=1).stderr

@@ -120,7 +120,7 @@ def test_a_row_weight_multiplies_its_counts() -> None:
         (("q", ["x", "y"], ["a"], ["b"]), {}, "1 instances, 1 left, 1 right, 2 experts"),
         ((["q", "q"], None, ["a"], ["b"]), {}, "2 instances, 1 left, 1 right"),
         (("q", None, ["a"], ["b"]), {"weight": [-1]}, "weight in row 0 must be >= 0"),
-        (("q", ["x"], ["a"], ["b"]), {"experts": ["y"]}, r"experts \['x'\] rank items but are not among"),
+        (("q", ["x"], ["a"], ["b"]), {"experts": ["y"]}, r"experts \['x'\] have rows but are missing from"),
         (("q", None, ["a"], ["b"]), {"items": [("q", "a")]}, "item 'b' is ranked in instance 'q' but not among items="),
     ],
 )
@@ -260,7 +260,7 @@ def test_factors_of_experts_multiply_their_counts() -> None:
 @pytest.mark.parametrize(
     ("expert", "factors", "message"),
     [
-        (["x"], {"z": 1.0}, r"no expert 'z' to weigh. Experts: \['x'\]"),
+        (["x"], {"z": 1.0}, r"unknown expert 'z' in the weights. Experts: \['x'\]"),
         (["x"], {"x": -1.0}, "finite number >= 0. Got -1.0 for 'x'"),
         (["x"], {"x": float("nan")}, "finite number >= 0. Got nan"),
         (None, {"x": 1.0}, "the comparisons name no experts"),

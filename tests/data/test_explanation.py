@@ -96,7 +96,7 @@ def test_the_printed_parts_of_a_score_add_up_to_it(name: str) -> None:
 def test_one_instance_is_named() -> None:
     with pytest.raises(DataError, match="hold 2 instances"):
         Sums().explain(VOTES)
-    with pytest.raises(DataError, match="no instance 's'"):
+    with pytest.raises(DataError, match="unknown instance 's'"):
         Sums().explain(VOTES, "s")
     with pytest.raises(DataError, match="no item 'c'"):
         Sums().explain(VOTES, "q").between("a", "c")

@@ -74,7 +74,7 @@ def test_aligned_labels_split_with_the_preferences() -> None:
 )
 def test_concat_of_labels(a: dict[tuple[str, str], float], b: dict[tuple[str, str], float]) -> None:
     if any(a[pair] != b[pair] for pair in a if pair in b):
-        with pytest.raises(DataError, match="has different labels in the parts to join"):
+        with pytest.raises(DataError, match="has different labels in two parts"):
             concat([labels_of(a), labels_of(b)])
     else:
         assert as_dict(concat([labels_of(a), labels_of(b)])) == a | b
@@ -174,7 +174,7 @@ def test_features_are_chosen_by_name() -> None:
     filled = f.select(["w", "u"], fill=0)
     assert filled.X.tolist() == [[0, 1], [0, 3]]
     assert filled.names.tolist() == ["w", "u"]
-    with pytest.raises(DataError, match=r"there is no feature \['w'\]. The features are \['u', 'v'\]"):
+    with pytest.raises(DataError, match=r"unknown features \['w'\]. Features: \['u', 'v'\]. Pass fill="):
         f.select(["w", "u"])
 
 

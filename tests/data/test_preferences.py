@@ -172,7 +172,7 @@ def test_the_input_is_copied() -> None:
             (["q"], ["x"], ["a"], [np.nan]),
             {},
             DataError,
-            "rank in row 0 must be a finite number. Got .*nan.* absent row",
+            "rank in row 0 must be a finite number. Got .*nan.* leave the row out",
         ),
         ((["q"], ["x"], ["a"], [np.inf]), {"kind": "score"}, DataError, "the score in row 0 must be a finite number"),
         (
@@ -213,7 +213,7 @@ def test_the_input_is_copied() -> None:
             DataError,
             "names item 'a' of instance 'q' twice",
         ),
-        ((["q"], ["x"], ["a"], [1]), {"experts": ["y"]}, DataError, r"experts \['x'\] rank items but are not among"),
+        ((["q"], ["x"], ["a"], [1]), {"experts": ["y"]}, DataError, r"experts \['x'\] have rows but are missing from"),
         ((["q"], ["x"], ["a"], [1]), {"experts": ["x", "x"]}, DataError, "experts= names an expert twice"),
         (
             (["q"], ["x"], ["a"], [1]),
@@ -223,11 +223,21 @@ def test_the_input_is_copied() -> None:
         ),
         ((["q"], ["x"], ["a"], [1]), {"weight": [np.nan]}, DataError, "the weight in row 0 must be a finite number"),
         ((["q"], ["x"], ["a"], [1]), {"weight": [1, 2]}, DataError, "the weight column has shape"),
-        ((["q"], ["x"], ["a"], [1]), {"weight": {"y": 1}}, DataError, r"no expert 'y' to weigh. Experts: \['x'\]"),
-        ((["q"], ["x"], ["a"], [1]), {"weight": {("r", "x"): 1}}, DataError, "no instance 'r' to weigh expert 'x' in"),
+        (
+            (["q"], ["x"], ["a"], [1]),
+            {"weight": {"y": 1}},
+            DataError,
+            r"unknown expert 'y' in the weights. Experts: \['x'\]",
+        ),
+        (
+            (["q"], ["x"], ["a"], [1]),
+            {"weight": {("r", "x"): 1}},
+            DataError,
+            "unknown instance 'r' in the weights, for expert 'x'",
+        ),
         ((["q"], ["x"], ["a"], [1]), {"weight": {"x": "much"}}, DataError, "weight .* Got 'much' for 'x'"),
         ((["q"], ["x"], ["a"], [1]), {"weight": {"x": np.inf}}, DataError, "weight .* Got inf for 'x'"),
-        ((["q"], ["x"], ["a"], [1]), {"weight": {("q", "x", 1): 1}}, DataError, "no expert .* to weigh"),
+        ((["q"], ["x"], ["a"], [1]), {"weight": {("q", "x", 1): 1}}, DataError, "unknown expert .* in the weights"),
         (("q", ["x"], ["a"], [1]), {}, DataError, "instance ids must be a sequence"),
         ((["q"], [None], ["a"], [1]), {}, DataError, "the expert id in row 0 must be text"),
     ],
@@ -398,7 +408,7 @@ def test_every_key_of_a_sequence() -> None:
     assert p.shape == (3,)
     with pytest.raises(IndexError):
         p[3]
-    with pytest.raises(DataError, match="chosen twice"):
+    with pytest.raises(DataError, match="holds the same instance twice"):
         p[["q1", "q1"]]
 
 
@@ -782,7 +792,7 @@ def test_instances_that_leave_nothing_out_are_told() -> None:
 
 def test_parts_that_declare_an_instance_otherwise_are_not_joined() -> None:
     more = Preferences(["q"], ["z"], ["a"], [1])
-    with pytest.raises(DataError, match=r"lists of instance 'q' say .* Say which .*with_missing\('below'\)"):
+    with pytest.raises(DataError, match=r"lists of instance 'q' say .* Make them agree.*with_missing\('below'\)"):
         Preferences.concat([CUT, more])
     assert Preferences.concat([CUT, more.with_missing("below")]).below().tolist() == [True, False]
     # Where nobody ranks anything nothing is said.
@@ -807,5 +817,5 @@ def test_factors_of_experts_multiply_the_weights_there_are() -> None:
     p = Preferences(["q"] * 2, ["x", "y"], ["a", "b"], [1, 1], weight={"x": 3})
     assert p.scale_weights({"x": 2, ("q", "y"): 5}).weights.tolist() == [6, 5]
     assert p.scale_weights({}) is p
-    with pytest.raises(DataError, match="no expert 'z' to weigh"):
+    with pytest.raises(DataError, match="unknown expert 'z' in the weights"):
         p.scale_weights({"z": 2})

@@ -89,9 +89,9 @@ def test_the_board_stays_in_place_when_items_join() -> None:
     plain = cc.BradleyTerry().fit_predict(old)
     at_mean = cc.BradleyTerry().fit_predict(new).scaled("elo", anchor=plain)
     assert np.isclose(at_mean.score[[place[i] for i in plain.items.tolist()]].mean(), 1000)
-    with pytest.warns(DataWarning, match="2 of 8 items of the earlier board are gone"):
+    with pytest.warns(DataWarning, match="2 of 8 items of the earlier board are missing"):
         plain.scaled("elo", anchor=later)
-    with pytest.raises(ParameterError, match="leave anchor_at out"):
+    with pytest.raises(ParameterError, match="anchor_at= does not go with an earlier board"):
         later.scaled("elo", anchor=earlier, anchor_at=900)
 
 
@@ -221,3 +221,11 @@ def test_newcomers_have_no_tier_and_join_none() -> None:
     for bad in (0, 1, "x"):
         with pytest.raises(ParameterError, match="level"):
             c.with_tiers(bad)  # type: ignore[arg-type]
+
+
+def test_the_advice_on_an_unknown_covariance_suits_tiers_and_scales(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("concordant.data.score_scale._MOST_ITEMS", 2)
+    read = cc.Consensus(["q"] * 3, list("abc"), [2.0, 1.0, 0.0], stderr=[0.1] * 3, scale="log-odds")
+    for ask in (read.with_tiers, lambda: read.scaled("elo", anchor="a")):
+        with pytest.raises(DataError, match=r"more than 2 items .* Use the consensus that the method returned"):
+            ask()

@@ -93,5 +93,5 @@ def test_self_preference_is_a_covariate_of_expert_and_item() -> None:
         votes.with_self_preference(makers, {"ja": "A"})
     with pytest.raises(DataError, match="no expert belongs to a family"):
         votes.with_self_preference(makers, {"JA": "a"})
-    with pytest.raises(DataError, match="there is a column 'length' already"):
+    with pytest.raises(DataError, match="already have a column 'length'"):
         votes.with_self_preference(makers, {"ja": "a"}, name="length")

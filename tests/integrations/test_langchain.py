@@ -142,7 +142,11 @@ def test_it_is_a_runnable_like_others() -> None:
     [
         ({"method": "rff"}, ParameterError, "Did you mean 'rrf'"),
         ({"params": {"kk": 1}}, ParameterError, "RRF has no parameter 'kk'"),
-        ({"weights": {"colbert": 1}}, ParameterError, "weights= names 'colbert', which is no retriever.*'bm25'"),
+        (
+            {"weights": {"colbert": 1}},
+            ParameterError,
+            "weights= names 'colbert', but no retriever has this name.*'bm25'",
+        ),
         ({"weights": {"bm25": -1}}, ParameterError, "weight of list 'bm25'"),
         ({"top_k": 0}, ParameterError, "'top_k' parameter"),
         ({"threshold": {"colbert": 1}}, ParameterError, "threshold= names 'colbert'"),

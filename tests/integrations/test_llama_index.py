@@ -203,7 +203,11 @@ def test_retrievers_run_at_the_same_time() -> None:
     [
         ({"method": "rff"}, ParameterError, "Did you mean 'rrf'"),
         ({"params": {"kk": 1}}, ParameterError, "RRF has no parameter 'kk'"),
-        ({"weights": {"colbert": 1}}, ParameterError, "weights= names 'colbert', which is no retriever.*'bm25'"),
+        (
+            {"weights": {"colbert": 1}},
+            ParameterError,
+            "weights= names 'colbert', but no retriever has this name.*'bm25'",
+        ),
         ({"top_k": 0}, ParameterError, "'top_k' parameter"),
         ({"model": "no such file"}, DataError, "no such file"),
         ({"wieghts": {}}, TypeError, "wieghts"),

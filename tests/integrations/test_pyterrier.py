@@ -174,11 +174,11 @@ def test_a_transformer_that_fails_is_not_silent() -> None:
 def test_errors_say_what_to_do() -> None:
     with pytest.raises(NotFittedError, match=r"FusionEstimator \(listwise-linear\) is not fitted yet"):
         FusionEstimator(runs(requests())).transform(TOPICS)
-    with pytest.raises(ParameterError, match="take FusionTransformer"):
+    with pytest.raises(ParameterError, match="Use FusionTransformer"):
         FusionEstimator(runs(requests()), model=fitted())
     with pytest.raises(ParameterError, match="nothing to fuse"):
         FusionTransformer({})
-    with pytest.raises(ParameterError, match="weights= names 'colbert', which is no retriever"):
+    with pytest.raises(ParameterError, match="weights= names 'colbert', but no retriever has this name"):
         FusionTransformer(runs(requests()), weights={"colbert": 1})
     bare = pt.Transformer.from_df(pd.DataFrame({"qid": ["q1"], "docno": ["a"]}))
     with pytest.raises(ColumnError, match=r"\['score'\].*results of 'bm25'"):

@@ -82,7 +82,7 @@ def test_weights_and_silent_experts() -> None:
         ({"x": 3}, {}, DataError, "expert 'x' must give a list of ids or a mapping of scores"),
         ({"x": [1.5]}, {}, DataError, "the item id in row 0 must be text or a whole number"),
         ([["a"]], {}, DataError, r"give a mapping from expert to list, \{expert: \[items\]\}\. Got list"),
-        ({"x": ["a"]}, {"weights": {"z": 1}}, DataError, "no expert 'z' to weigh"),
+        ({"x": ["a"]}, {"weights": {"z": 1}}, DataError, "unknown expert 'z' in the weights"),
         ({"x": ["a"]}, {"instance": None}, DataError, "the instance id in row 0 must be text"),
     ],
 )

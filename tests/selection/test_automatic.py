@@ -96,7 +96,7 @@ def given(monkeypatch: pytest.MonkeyPatch) -> tuple[cc.Preferences, cc.Labels]:
     monkeypatch.setitem(cc.METHODS.entries, Given.name, Given)
     runs, labels = cc.synthetic.labelled_runs(100, n_items=(5, 8), random_state=2)
     monkeypatch.setattr(Given, "truth", labels, raising=False)
-    monkeypatch.setitem(automatic._KEPT, "lists", ("rrf",))
+    monkeypatch.setitem(automatic._BASELINES, "lists", ("rrf",))
     return runs, labels
 
 
@@ -141,7 +141,9 @@ def test_a_method_whose_folds_would_take_too_long_is_not_finished(
 
 
 def test_few_labelled_instances_are_not_compared(data: tuple[cc.Preferences, cc.Labels]) -> None:
-    with pytest.warns(ConcordantWarning, match="rrf is taken: 9 labelled instances are too few"):
+    with pytest.warns(
+        ConcordantWarning, match="rrf is chosen without a comparison, which needs 10 labelled instances; there are 9"
+    ):
         found = cc.auto(data[0][:9], data[1][:9])
     assert isinstance(found.best_method_, cc.RRF)
     assert {t.outcome for t in found.tried_} == {"kept", "not tried"}
@@ -153,8 +155,8 @@ def test_a_method_that_fails_is_reported(
     found = cc.auto(*data, methods=["elo", LINEAR], budget=None, folds=2)
     assert found.tried_[2].outcome.startswith("failed: KindError: Elo")
     assert found.best_method_.name == "listwise-linear"
-    monkeypatch.setitem(automatic._KEPT, "lists", ("elo",))
-    with pytest.raises(DataError, match="auto could measure none of the methods that it keeps by default: elo failed"):
+    monkeypatch.setitem(automatic._BASELINES, "lists", ("elo",))
+    with pytest.raises(DataError, match="auto has no baseline to compare with: elo failed"):
         cc.auto(*data, methods=[LINEAR], folds=2)
 
 
@@ -272,7 +274,7 @@ def test_methods_are_written_as_the_command_line_reads_them() -> None:
         cc.BradleyTerry(reliability=True),
         cc.ListwiseLinear(),
     ):
-        assert repr(make_method(automatic._written(method), {})).replace("'", "") == repr(method).replace(
+        assert repr(make_method(automatic._method_text(method), {})).replace("'", "") == repr(method).replace(
             "'borda'", "Borda()"
         ).replace("'rrf'", "RRF()").replace("'comb-sum'", "CombSUM()").replace("[", "(").replace("]", ")").replace(
             "'", ""

@@ -329,5 +329,5 @@ def test_without_folds_a_method_is_evaluated_on_what_it_was_fitted_to() -> None:
     for name, values in plain.values.items():
         assert found.values[name].tolist() == values.tolist()
     assert len(found.runs) == len(found.fit_infos) == 1
-    with pytest.raises(ParameterError, match=r"CPS learns from labels, .* Pass folds=, such as 5"):
+    with pytest.raises(ParameterError, match=r"CPS learns from labels and .* Pass folds=, such as folds=5"):
         cross_validate(LEARNS, P, LABELS, folds=None)

@@ -97,7 +97,7 @@ def part(index: Any) -> Part:
         ([([0, 1], [2]), ([], [3])], DataError, "fold 2 of 2 has no training instance"),
         ([([0, 1], [])], DataError, "fold 1 of 1 has no labelled test instance: 0 instances"),
         ([([0, 99], [1])], DataError, "fold 1 does not fit the preferences: instance 99 of a container with 24"),
-        ([([0, 0], [1])], DataError, "fold 1 does not fit the preferences: the same instance was chosen twice"),
+        ([([0, 0], [1])], DataError, "fold 1 does not fit the preferences: an index holds the same instance twice"),
         ([[0, 1, 2]], ParameterError, "'folds' parameter of test must be a whole number >= 2, a list"),
         ([], ParameterError, "Got 'none' instead"),
         (1, ParameterError, "'folds' parameter of test"),

@@ -156,7 +156,7 @@ def test_unknown_judges_are_predicted_as_judges_of_adherence_one() -> None:
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
-        (lambda v: cc.cross_validate(cc.RRF(), v), KindError, "gives votes no probability. Methods that do: .*elo"),
+        (lambda v: cc.cross_validate(cc.RRF(), v), KindError, "does not predict votes. Methods that do: .*elo"),
         (lambda v: cc.cross_validate("elo", v, metrics="log-loss"), DataError, "decided-log-loss"),
         (lambda v: cc.cross_validate("elo", v, metrics="ndcg@10"), ParameterError, "Without labels the metrics are"),
         (lambda v: cc.cross_validate("elo", v, split_by="time"), DataError, "no times"),

@@ -67,7 +67,7 @@ def test_labels_in_another_order_agree_once_aligned() -> None:
     turned = LABELS[::-1]
     scores = cross_val_score(cc.RRF(), P, turned.align(P), cv=3, scoring=scorer("map"))
     assert scores.tolist() == cross_val_score(cc.RRF(), P, Y, cv=3, scoring=scorer("map")).tolist()
-    with pytest.raises(DataError, match=r"were not split alike.* Pass y=labels.align\(preferences\)"):
+    with pytest.raises(DataError, match=r"hold different instances: labels for .* Pass y=labels.align\(preferences\)"):
         cross_val_score(cc.RRF(), P, turned, cv=3, scoring=scorer("map"), error_score="raise")
 
 

@@ -1,13 +1,13 @@
-"""Habits of experts in Bradley-Terry: whom they favour, and how far a covariate sways each of them.
+"""Random effects of experts in Bradley-Terry (habits): the families they favour, and their own effects of covariates.
 
 Expert e adds h · u_e to the logit of a vote: for a family of items h is 1 where only the left item belongs to it and −1
-where only the right one does; for a covariate h is left minus right. The habits u_e are normal with mean 0 and a
-variance that all experts share, one for families and one for each covariate, estimated with the rest (empirical Bayes).
-Scores are those given by an expert without habits. The fit alternates between scores and habits until neither moves.
+where only the right one does; for a covariate h is left minus right. The habits u_e are normal with mean 0. Their
+variances, one for families and one for each covariate, are shared by all experts and estimated too (empirical Bayes).
+Scores are those of an expert without habits. The fit alternates between scores and habits until both converge.
 
-A constant added to the habits of an expert for all families changes nothing where every item has a family. What is
-reported is how far an expert favours a family over the mean of the others; items without a family are one more of them,
-which nobody favours.
+If every item has a family, a constant added to the habits of an expert for all families changes nothing. So the habit
+for a family is reported relative to the mean of the other families. Items without a family form one more family, with
+habit 0.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ __all__ = [
     "profiled",
 ]
 
-# The prior of a variance: as if one expert had been seen whose habit is 0.1.
+# The prior of a variance counts like one expert with a habit of 0.1.
 _PRIOR_VARIANCE, _PRIOR_EXPERTS = 0.01, 1.0
-# The change of logits and, relatively, of variances at which the alternation ends.
-_STILL = 1e-6
+# The fit has converged when no habit and no log variance changes by more than this.
+_TOLERANCE = 1e-6
 _LONGEST_STEP = 2.0
-# Experts whose cross information is held in memory together.
+# Experts whose cross information is in memory at a time.
 _CHUNK = 1000
 
 
@@ -62,7 +62,7 @@ class HabitRows(NamedTuple):
 
 
 class HabitDesign(NamedTuple):
-    """The habits that are looked for.
+    """The terms of the model: families, and covariates with a slope for each expert.
 
     Attributes
     ----------
@@ -71,7 +71,7 @@ class HabitDesign(NamedTuple):
     families : list of str
         The families.
     columns_of : list of int
-        The covariates that sway experts differently, as columns of the covariates used.
+        The covariates with an effect for each expert, as columns of the covariates used.
     covariates : list of str
         Their names.
     """
@@ -83,18 +83,19 @@ class HabitDesign(NamedTuple):
 
     @classmethod
     def of(cls, families: Mapping[str, str] | None, varying: Sequence[str], covariates: Sequence[str]) -> HabitDesign:
-        """Return the design for a mapping of items to families and the names of varying covariates among those used."""
+        """Return the design for a mapping of items to families, and the names of the varying covariates."""
         known = {str(item): str(family) for item, family in (families or {}).items()}
         unknown = [name for name in varying if name not in covariates]
         if unknown:
             raise DataError(
-                f"varying names {listing(unknown)}, which are no covariates of the fit. Name them in covariates= too."
+                f"varying= names {listing(unknown)}, which the fit does not use as covariates. Name them in "
+                "covariates= too."
             )
         return cls(known, list(dict.fromkeys(known.values())), [list(covariates).index(n) for n in varying], [*varying])
 
     @property
     def kinds(self) -> list[str]:
-        """What each habit is: "family" or "covariate"."""
+        """The kind of each habit: "family" or "covariate"."""
         return ["family"] * len(self.families) + ["covariate"] * len(self.covariates)
 
     @property
@@ -104,7 +105,7 @@ class HabitDesign(NamedTuple):
 
     @property
     def groups(self) -> Ints:
-        """The number of the variance of each habit: families share one."""
+        """The index of the variance of each habit; families share one."""
         f = len(self.families)
         return np.array([0] * f + [k + bool(f) for k in range(len(self.covariates))], dtype=np.int64)
 
@@ -113,13 +114,13 @@ class HabitDesign(NamedTuple):
         return np.concatenate([np.ones(len(self.families)), unit[self.columns_of]])
 
     def family_codes(self, slots: Slots, *, any_named: bool = True) -> Ints:
-        """Return the family of every slot, -1 for none; with `any_named` raise where no item has one."""
+        """Return the family of each slot, -1 for none; with `any_named` raise if no item has one."""
         code = {family: k for k, family in enumerate(self.families)}
         out = np.array([code.get(self.family_of.get(item, ""), -1) for item in slots.items.tolist()], dtype=np.int64)
         if any_named and self.families and (out < 0).all():
             raise DataError(
-                f"families names none of the items compared, such as {listing(slots.items.tolist(), 5)}. It maps items "
-                "to families."
+                f"families= names none of the compared items, such as {listing(slots.items.tolist(), 5)}. Pass a "
+                "mapping from item to family."
             )
         return out
 
@@ -129,25 +130,25 @@ class HabitDesign(NamedTuple):
         n = len(self.families) - 1 + bool((codes < 0).any())
         if self.families and n == 0:
             raise DataError(
-                f"families puts every item into {listing(self.families)}, so that nobody can favour it. Name two "
-                "families, or leave the items of others out."
+                f"families= puts every item into {listing(self.families)}, so no expert can favour it. Name two "
+                "families, or leave some items out of the mapping."
             )
         return n
 
     def effects(self, votes: Comparisons, x: Floats, u: Floats) -> Floats:
-        """Return what the habits `u` of the experts add to the logit of every row of comparisons."""
-        codes, who = self.family_codes(votes.slots, any_named=False), votes.row_expert
+        """Return the contribution of the habits `u` to the logit of each row of comparisons."""
+        codes, expert = self.family_codes(votes.slots, any_named=False), votes.row_expert
         out = np.zeros(votes.n_rows)
         for sign, code in ((1.0, codes[votes.left]), (-1.0, codes[votes.right])):
             named = code >= 0
-            out[named] += sign * u[who[named], code[named]]
+            out[named] += sign * u[expert[named], code[named]]
         f = len(self.families)
         for k, column in enumerate(self.columns_of, start=f):
-            out += x[:, column] * u[who, k]
+            out += x[:, column] * u[expert, k]
         return out
 
     def columns(self, votes: VoteRows, slots: Slots) -> Floats:
-        """Return what each habit adds to the rows of votes per unit."""
+        """Return the design matrix of the habits, one row for each row of votes."""
         codes = self.family_codes(slots)
         h = np.zeros((len(votes.left), len(self.terms)))
         row = np.arange(len(h))
@@ -168,9 +169,9 @@ class HabitFit(NamedTuple):
 
 
 class HabitTable(NamedTuple):
-    """Habits as they are reported, one row for each expert and a column for each term.
+    """The reported habits, one row for each expert and a column for each term.
 
-    `estimate` and `stderr` are shrunk; `alone` and `alone_stderr` are those of the expert's own votes.
+    `estimate` and `stderr` are shrunk towards 0; `alone` and `alone_stderr` use the votes of the expert only.
     """
 
     estimate: Floats
@@ -180,22 +181,22 @@ class HabitTable(NamedTuple):
 
     @classmethod
     def of(cls, design: HabitDesign, fit: HabitFit, n_others: int) -> HabitTable:
-        """Return the habits for a family over the mean of `n_others` other families, and those for covariates."""
+        """Return the habits for families, relative to the mean of `n_others` others, and those for covariates."""
         f = len(design.families)
         contrast = np.eye(len(design.terms))
         contrast[:f, :f] -= (1.0 - np.eye(f)) / max(n_others, 1)
         estimate = fit.u @ contrast.T
         variance = np.einsum("tf,kfg,tg->kt", contrast, fit.covariance, contrast)
         prior = contrast**2 @ fit.variance[design.groups]
-        # Without the prior: the information of the votes is that of the posterior less that of the prior.
-        known = np.maximum(1.0 / variance - 1.0 / prior, 0.0)
+        # The information of the votes alone is that of the posterior minus that of the prior.
+        vote_information = np.maximum(1.0 / variance - 1.0 / prior, 0.0)
         with np.errstate(divide="ignore", invalid="ignore"):
-            alone = np.where(known > 1e-9 / prior, estimate / variance / known, np.nan)
-            alone_stderr = np.where(known > 1e-9 / prior, np.sqrt(1.0 / known), np.nan)
+            alone = np.where(vote_information > 1e-9 / prior, estimate / variance / vote_information, np.nan)
+            alone_stderr = np.where(vote_information > 1e-9 / prior, np.sqrt(1.0 / vote_information), np.nan)
         return cls(estimate, np.sqrt(variance), alone, alone_stderr)
 
 
-def _gaps(votes: VoteRows, score: Floats, shared: Shared) -> Floats:
+def _logits(votes: VoteRows, score: Floats, shared: Shared) -> Floats:
     """Return the logits without habits."""
     theta = np.array([shared.side, *shared.beta])
     out: Floats = score[votes.left] - score[votes.right] + votes.x @ theta
@@ -217,7 +218,7 @@ def _derivatives(
 def _maximise(
     votes: VoteRows, rows: HabitRows, gap: Floats, u: Floats, precision: Floats, shared: Shared
 ) -> tuple[Floats, Floats]:
-    """Return the habits given all else, and the information about each expert's habits: Newton's method by expert."""
+    """Maximise over the habits by Newton's method for each expert; return them and the information on them."""
 
     def at(u: Floats) -> tuple[Floats, Floats, Floats, Floats]:
         value, gradient, information = _derivatives(votes, rows, gap, u, shared)
@@ -242,9 +243,9 @@ def _maximise(
 def fit_habits(
     outcomes: VoteOutcomes, refit: Callable[[Floats | None], tuple[Floats, Shared]], max_iter: int
 ) -> tuple[HabitFit, int, bool]:
-    """Return the habits, with the number of rounds and whether they converged; the outcomes keep them.
+    """Return the habits, the number of rounds, and whether the fit converged; the habits are stored in `outcomes`.
 
-    `refit` returns scores and shared parameters given the habits that the outcomes hold, from the scores before.
+    `refit` returns scores and shared parameters given the stored habits; it starts from the scores it is given.
     """
     design, votes, rows = outcomes.habits, outcomes.statistics, outcomes.habit_rows
     if design is None:
@@ -259,32 +260,34 @@ def fit_habits(
     while n_rounds < max_iter and not converged:
         n_rounds += 1
         precision = 1.0 / variance[group]
-        moved, information = _maximise(votes, rows, _gaps(votes, score, shared), u, precision, shared)
+        moved, information = _maximise(votes, rows, _logits(votes, score, shared), u, precision, shared)
         spread = np.diagonal(np.linalg.inv(information + np.diag(precision)), axis1=1, axis2=2)
-        found = np.empty(len(variance))
+        new_variance = np.empty(len(variance))
         for k in range(len(variance)):
-            own = group == k
-            effective = np.clip(1.0 - spread[active][:, own] / variance[k], 0.0, 1.0).sum()
-            squares = float((moved[active][:, own] ** 2).sum())
-            found[k] = (squares + _PRIOR_EXPERTS * _PRIOR_VARIANCE) / (effective + _PRIOR_EXPERTS)
-        log_change = np.clip(np.log(found / variance), -1.5, 1.5)
-        # Where the changes form a geometric series, extrapolate to its limit (Aitken), then observe again.
+            of_group = group == k
+            effective = np.clip(1.0 - spread[active][:, of_group] / variance[k], 0.0, 1.0).sum()
+            squares = float((moved[active][:, of_group] ** 2).sum())
+            new_variance[k] = (squares + _PRIOR_EXPERTS * _PRIOR_VARIANCE) / (effective + _PRIOR_EXPERTS)
+        log_change = np.clip(np.log(new_variance / variance), -1.5, 1.5)
+        # If the changes form a geometric series, extrapolate to its limit (Aitken); else take the plain step.
         ratio = log_change / np.where(change == 0.0, np.inf, change)
-        steady = (ratio > 0.4) & (ratio < 0.95)
-        leap = np.clip(log_change / np.where(steady, 1.0 - ratio, 1.0), -1.5, 1.5)
-        still = float(np.abs(moved - u).max(initial=0.0)) <= _STILL and float(np.abs(log_change).max()) <= _STILL
-        converged = still and n_rounds > 1
-        variance, change, u = variance * np.exp(leap), np.where(steady, 0.0, log_change), moved
+        is_geometric = (ratio > 0.4) & (ratio < 0.95)
+        step = np.clip(log_change / np.where(is_geometric, 1.0 - ratio, 1.0), -1.5, 1.5)
+        unchanged = (
+            float(np.abs(moved - u).max(initial=0.0)) <= _TOLERANCE and float(np.abs(log_change).max()) <= _TOLERANCE
+        )
+        converged = unchanged and n_rounds > 1
+        variance, change, u = variance * np.exp(step), np.where(is_geometric, 0.0, log_change), moved
         outcomes.set_habits(u)
         score, shared = refit(score)
     precision = 1.0 / variance[group]
-    _, _, information = _derivatives(votes, rows, _gaps(votes, score, shared), u, shared)
+    _, _, information = _derivatives(votes, rows, _logits(votes, score, shared), u, shared)
     covariance = np.asarray(np.linalg.inv(information + np.diag(precision)), dtype=np.float64)
     return HabitFit(u, covariance, variance), n_rounds, converged
 
 
 def habits_of(design: HabitDesign, saved: Mapping[str, Any], unit: Floats, experts: Sequence[str]) -> Floats:
-    """Return the saved habits of some experts in the units of the fit; experts that are not known have none."""
+    """Return the saved habits of some experts in the units of the fit; unknown experts have habits of 0."""
     code = {name: k for k, name in enumerate(saved["expert"])}
     table = np.array(saved["effect"], dtype=np.float64).reshape(len(code), -1) * design.scale(unit)
     known = np.array([code.get(name, -1) for name in experts], dtype=np.int64)
@@ -335,9 +338,9 @@ def habit_rows(d: Mapping[str, Any], level: float) -> dict[str, list[Any]]:
 def profiled(
     outcomes: VoteOutcomes, score: Floats, prior: Floats, shared: Shared, learned: Ints, habits: HabitFit
 ) -> tuple[Floats, Floats]:
-    """Return the information of shared parameters with scores and habits profiled out, and the response of the scores.
+    """Return the information of the shared parameters, scores and habits profiled out, and the response of the scores.
 
-    As in `_bradley_terry_fit.Solution`.
+    These are `information` and `response` of `_bradley_terry_fit.Solution`.
     """
     from concordant.aggregators._bradley_terry_fit import information
 
@@ -365,19 +368,19 @@ def information_lost_to_habits(
     votes, rows, group = outcomes.statistics, outcomes.habit_rows, outcomes.habits.groups
     base = int(outcomes.slots.offsets[instance])
     m = int(outcomes.slots.offsets[instance + 1]) - base
-    bare = _gaps(votes, score, shared)
-    _, _, information = _derivatives(votes, rows, bare, habits.u, shared)
+    logits = _logits(votes, score, shared)
+    _, _, information = _derivatives(votes, rows, logits, habits.u, shared)
     inverse = np.linalg.inv(information + np.diag(1.0 / habits.variance[group]))
     root = np.linalg.cholesky(inverse)
-    kept = np.concatenate([np.arange(m), m + learned])
-    out = np.zeros((len(kept), len(kept)))
-    gap = bare + votes.offset
+    columns = np.concatenate([np.arange(m), m + learned])
+    out = np.zeros((len(columns), len(columns)))
+    gap = logits + votes.offset
     for first in range(0, len(root), _CHUNK):
         last = min(first + _CHUNK, len(root))
         cross = np.zeros((last - first, len(group), m + 1 + votes.x.shape[1]))
         ends = (first, last)
         habit_cross(votes.columns, votes.x, gap, rows.h, rows.expert, ends, base, m, shared.tie, shared.model, cross)
-        half = np.swapaxes(root[first:last], 1, 2) @ cross[:, :, kept]
-        flat = half.reshape(-1, len(kept))
+        half = np.swapaxes(root[first:last], 1, 2) @ cross[:, :, columns]
+        flat = half.reshape(-1, len(columns))
         out += flat.T @ flat
     return out

@@ -2,11 +2,11 @@
 
 Expert e belongs to component c with prior probability ω_c, and all lists of an expert come from one component. EM
 alternates the posterior probabilities of membership (responsibilities) with weighted fits of every component, and the
-penalised log-likelihood Σ_e n_e log Σ_c ω_c exp(ℓ_ec) + Σ_c log prior_c never falls; n_e is the number of equal experts
-that e stands for.
+penalised log-likelihood Σ_e n_e log Σ_c ω_c exp(ℓ_ec) + Σ_c log prior_c never falls; n_e, the multiplicity, is the
+number of equal experts that e stands for.
 
-Nothing here depends on the names or the order of experts, items and rows: random numbers go to the experts in an order
-that their preferences alone determine.
+The result does not depend on the names or the order of experts, items and rows: random numbers are assigned to experts
+in an order that follows from their preferences.
 """
 
 from __future__ import annotations
@@ -23,28 +23,29 @@ from concordant.data.comparisons import Comparisons
 
 __all__ = ["ExpertLikelihoods", "HeldOut", "MixtureEstimate", "choose_components", "estimate", "positions"]
 
-# EM steps of every start before the best one goes on.
-_SHORT = 5
-# In a fold EM starts from one in so many of the clusterings.
+# EM steps of each start, before EM continues from the best.
+_START_STEPS = 5
+# A fold uses one in this many of the starts.
 _FOLD_STARTS = 3
-# A fold needs less precision: this many times the tolerance.
+# The tolerance of a fold, as a multiple of `tol`.
 _FOLD_TOL = 10.0
-# Assignments of k-means from random seeds.
-_LLOYD = 20
-# The most cells of the table from which starts are made; the items ranked most often are kept.
+# The largest number of k-means iterations.
+_KMEANS_STEPS = 20
+# The largest table of positions for k-means; with more items, those ranked most often are used.
 _MOST_CELLS = 5_000_000
-# Every component of an automatic choice has this many experts.
+# With automatic choice, each component has at least this many experts.
 _LEAST_EXPERTS = 5
-# The standard errors by which more components must be ahead of fewer.
-_SURE = 2.0
-# And the log-likelihood of all experts together, less than which is no evidence however equal the gains of experts are.
+# More components must lead by this many standard errors,
+_LEAD_STDERRS = 2.0
+# and by this much in the log-likelihood of all experts: a smaller lead is no evidence, however small its standard
+# error.
 _LEAST_LEAD = 1.0
-# Shares below this are those of an empty component.
+# Avoids the logarithm of a share of 0, and division by 0.
 _TINY = 1e-300
 
 
 class MixtureEstimate(NamedTuple):
-    """The components EM found, their shares, the responsibilities [K, C], and how it went."""
+    """The result of EM: parameters and shares of the components, responsibilities [K, C], and convergence."""
 
     parameters: list[Any]
     shares: Floats
@@ -58,8 +59,8 @@ class MixtureEstimate(NamedTuple):
 class HeldOut(NamedTuple):
     """Held-out likelihood for 1, 2, ... components, and the number chosen.
 
-    `score` is the mean log-likelihood of an expert; `lead` is how far the best number is ahead, and `stderr` the paired
-    standard error of that.
+    `score` is the mean log-likelihood of an expert; `lead` is that of the best number minus this one, and `stderr` its
+    paired standard error.
     """
 
     components: list[int]
@@ -84,18 +85,18 @@ class ExpertLikelihoods:
         self.lists, self.n_experts = lists, n_experts
         total = np.bincount(lists.expert, weights=lists.weight, minlength=n_experts).astype(np.float64)
         count = np.bincount(lists.expert[lists.weight > 0], minlength=n_experts)
-        # A list of weight 3 stands for three equal experts; where weights differ, their mean counts.
+        # A list of weight 3 stands for three equal experts; different weights of an expert are averaged.
         self.multiplicity: Floats = total / np.maximum(count, 1)
         with np.errstate(invalid="ignore", divide="ignore"):
             self._share: Floats = np.where(lists.weight > 0, lists.weight / self.multiplicity[lists.expert], 0.0)
 
     def table(self, parameters: list[Any]) -> Floats:
-        """Return the log-likelihood of every expert under every component [K, C], in independent observations."""
+        """Return the log-likelihood of each expert under each component [K, C], corrected by the design effect."""
         columns = [
             np.bincount(self.lists.expert, self._share * self.lists.log_likelihood(p), minlength=self.n_experts)
             for p in parameters
         ]
-        return np.asarray(self.lists.evidence * np.stack(columns, axis=1), dtype=np.float64)
+        return np.asarray(self.lists.inverse_design_effect * np.stack(columns, axis=1), dtype=np.float64)
 
     def fit(self, amount: Floats, start: Any) -> Any:
         """Return the parameters of a component in which expert e counts `amount[e]` times."""
@@ -106,17 +107,19 @@ class ExpertLikelihoods:
     ) -> MixtureEstimate:
         """Return the estimate after at most `max_iter` steps of EM from some responsibilities."""
         n = responsibilities.shape[1]
-        at: list[Any] = [None] * n if parameters is None else list(parameters)
-        everyone, trace = float(multiplicity.sum()), []
+        components: list[Any] = [None] * n if parameters is None else list(parameters)
+        total, trace = float(multiplicity.sum()), []
         while True:
-            at = [self.fit(multiplicity * responsibilities[:, c], at[c]) for c in range(n)]
-            shares = multiplicity @ responsibilities / everyone
-            logs, responsibilities = self.memberships(at, shares)
-            log_likelihood = float(multiplicity @ logs) / self.lists.evidence
-            trace.append(log_likelihood + sum(self.lists.log_prior(p) for p in at))
-            converged = len(trace) > 1 and trace[-1] - trace[-2] <= tol * everyone
+            components = [self.fit(multiplicity * responsibilities[:, c], components[c]) for c in range(n)]
+            shares = multiplicity @ responsibilities / total
+            logs, responsibilities = self.memberships(components, shares)
+            log_likelihood = float(multiplicity @ logs) / self.lists.inverse_design_effect
+            trace.append(log_likelihood + sum(self.lists.log_prior(p) for p in components))
+            converged = len(trace) > 1 and trace[-1] - trace[-2] <= tol * total
             if converged or len(trace) >= max_iter:
-                return MixtureEstimate(at, shares, responsibilities, trace[-1], log_likelihood, trace, converged)
+                return MixtureEstimate(
+                    components, shares, responsibilities, trace[-1], log_likelihood, trace, converged
+                )
 
     def memberships(self, parameters: list[Any], shares: Floats) -> tuple[Floats, Floats]:
         """Return the log-likelihood of every expert under the mixture, and the responsibilities [K, C]."""
@@ -128,7 +131,7 @@ class ExpertLikelihoods:
 
 
 def positions(votes: Votes) -> Floats:
-    """Return where every expert puts every item [K, S], from −1 (last) to 1 (first) in a list, 0 where unknown."""
+    """Return the positions that experts give items [K, S], from −1 (last) to 1 (first), 0 if unknown."""
     k, s = votes.n_experts, votes.n_slots
     if isinstance(votes, Comparisons):
         slot = np.concatenate([votes.left, votes.right])
@@ -154,30 +157,30 @@ def positions(votes: Votes) -> Floats:
 
 
 def _by_content(x: Floats, multiplicity: Floats) -> Ints:
-    """Return the experts in an order that does not depend on names or positions: by moments of their positions."""
-    away = x - multiplicity @ x / max(float(multiplicity.sum()), _TINY)
-    far = (away * away).sum(axis=1)
-    keys = [(x * x).sum(axis=1), away @ ((multiplicity * far) @ away), multiplicity, far]
+    """Return the experts in an order that does not depend on their names or input order: by moments of `x`."""
+    centred = x - multiplicity @ x / max(float(multiplicity.sum()), _TINY)
+    distance = (centred * centred).sum(axis=1)
+    keys = [(x * x).sum(axis=1), centred @ ((multiplicity * distance) @ centred), multiplicity, distance]
     rounded = [np.round(key / max(float(np.abs(key).max(initial=0.0)), _TINY), 9) for key in keys]
     return np.lexsort(rounded).astype(np.int64)
 
 
 def _kmeans(x: Floats, multiplicity: Floats, n: int, rng: np.random.Generator) -> Ints:
-    """Return the cluster of every expert by k-means with k-means++ seeds; rows with multiplicity 0 do not count."""
+    """Return the cluster of each expert by k-means with k-means++ seeds; rows with multiplicity 0 are ignored."""
     size = (x * x).sum(axis=1)
     centres = np.empty((n, x.shape[1]))
-    gap = np.ones(len(x))
+    distance = np.ones(len(x))
     for c in range(n):
-        chance = np.cumsum(multiplicity * gap)
-        if chance[-1] <= 0.0:
-            chance = np.cumsum(multiplicity)
-        seed = min(int(np.searchsorted(chance, rng.random() * chance[-1], side="right")), len(x) - 1)
+        cumulative = np.cumsum(multiplicity * distance)
+        if cumulative[-1] <= 0.0:
+            cumulative = np.cumsum(multiplicity)
+        seed = min(int(np.searchsorted(cumulative, rng.random() * cumulative[-1], side="right")), len(x) - 1)
         centres[c] = x[seed]
         own = np.maximum(size - 2.0 * x @ x[seed] + size[seed], 0.0)
         own[own <= 1e-9 * max(float(size.max()), _TINY)] = 0.0
-        gap = own if c == 0 else np.minimum(gap, own)
+        distance = own if c == 0 else np.minimum(distance, own)
     cluster = np.full(len(x), -1)
-    for _ in range(_LLOYD):
+    for _ in range(_KMEANS_STEPS):
         before = cluster
         cluster = np.argmin((centres * centres).sum(axis=1)[None, :] - 2.0 * x @ centres.T, axis=1)
         if (cluster == before).all():
@@ -202,8 +205,8 @@ def estimate(
 ) -> MixtureEstimate:
     """Return the best mixture of n components over several starts.
 
-    Every start is a clustering of the experts by where they put the items (`positions`); a few steps of EM from each,
-    then EM from the best to the end.
+    Each start is a k-means clustering of the experts by `positions`. A few EM steps are made from each, then EM
+    continues from the best one until it converges.
     """
     if n == 1:
         return experts.maximise(multiplicity, np.ones((len(x), 1)), None, max_iter, tol)
@@ -213,7 +216,7 @@ def estimate(
     best: MixtureEstimate | None = None
     for start in range(n_starts):
         found = _kmeans(x[order], multiplicity[order], n, np.random.default_rng([random_state, n, start]))
-        # The same clusters under other numbers are the same start.
+        # Number the clusters as first seen, so that equal clusterings are recognised.
         names, first = np.unique(found, return_index=True)
         number = np.empty(n, dtype=np.int64)
         number[names[np.argsort(first)]] = np.arange(len(names))
@@ -224,7 +227,7 @@ def estimate(
         responsibilities = np.full((len(x), n), 1.0 / n)
         responsibilities[order] = 0.0
         responsibilities[order, found] = 1.0
-        short = experts.maximise(multiplicity, responsibilities, None, min(_SHORT, max_iter), tol)
+        short = experts.maximise(multiplicity, responsibilities, None, min(_START_STEPS, max_iter), tol)
         if best is None or short.objective > best.objective + 1e-9 * abs(best.objective):
             best = short
     if best is None:
@@ -249,19 +252,19 @@ def choose_components(
 ) -> tuple[HeldOut, MixtureEstimate | None]:
     """Return the number of components by the likelihood of held-out experts, and the mixture if it is above one.
 
-    The fewest components are chosen that the best number is not ahead of: by two standard errors, and by a
-    log-likelihood of 1 over all experts. A number is left out if a component of it has fewer than five experts. Numbers
-    are tried in turn until two in a row are no better than the best before.
+    The smallest number is chosen that the best number leads by at most two standard errors, or by at most 1 in the
+    log-likelihood of all experts. A number is rejected if one of its components has fewer than five experts. Numbers
+    are tried in turn until two in a row do not improve on the best so far.
     """
     multiplicity = experts.multiplicity
-    heard = np.flatnonzero(multiplicity > 0)
-    units = np.maximum(np.rint(multiplicity[heard]), 1.0)
-    most = int(min(max_components, units.sum() // _LEAST_EXPERTS, len(heard)))
+    active = np.flatnonzero(multiplicity > 0)
+    units = np.maximum(np.rint(multiplicity[active]), 1.0)
+    most = int(min(max_components, units.sum() // _LEAST_EXPERTS, len(active)))
     folds = int(min(folds, units.sum()))
     if most < 2 or units.sum() < 2 * _LEAST_EXPERTS:
         return HeldOut([1], [], [], [], 1), None
     held = _held_out(x, multiplicity, folds, random_state)
-    everyone = float(held.sum())
+    total = float(held.sum())
     logs: list[Floats] = []
     mean: list[float] = []
     for n in range(1, most + 1):
@@ -280,18 +283,18 @@ def choose_components(
             )
             own[:, f] = experts.memberships(found.parameters, found.shares)[0]
         logs.append(own)
-        mean.append(float((held * own).sum()) / everyone)
+        mean.append(float((held * own).sum()) / total)
         if n > 2 and max(mean[-2:]) <= max(mean[:-2]):
             break
     allowed = list(range(len(logs)))
     while True:
         best = max(allowed, key=mean.__getitem__)
         gaps = [logs[best] - own for own in logs]
-        lead = [float((held * gap).sum()) / everyone for gap in gaps]
+        lead = [float((held * gap).sum()) / total for gap in gaps]
         stderr = [
-            float(np.sqrt((held * (gap - ahead) ** 2).sum())) / everyone for gap, ahead in zip(gaps, lead, strict=True)
+            float(np.sqrt((held * (gap - ahead) ** 2).sum())) / total for gap, ahead in zip(gaps, lead, strict=True)
         ]
-        chosen = next(n for n in allowed if lead[n] <= max(_SURE * stderr[n], _LEAST_LEAD / everyone))
+        chosen = next(n for n in allowed if lead[n] <= max(_LEAD_STDERRS * stderr[n], _LEAST_LEAD / total))
         held_out = HeldOut(list(range(1, len(mean) + 1)), mean, lead, stderr, chosen + 1)
         if chosen == 0:
             return held_out, None
@@ -305,21 +308,21 @@ def choose_components(
             tol=tol,
             random_state=random_state,
         )
-        if np.rint(units @ found.responsibilities[heard]).min() >= _LEAST_EXPERTS:
+        if np.rint(units @ found.responsibilities[active]).min() >= _LEAST_EXPERTS:
             return held_out, found
-        # The likelihood of held-out experts also gains from a component for a few odd ones, which is no camp.
+        # A component for a few odd experts also raises the held-out likelihood, but is no camp.
         allowed.remove(chosen)
 
 
 def _held_out(x: Floats, multiplicity: Floats, folds: int, random_state: int) -> Floats:
-    """Return how much of every expert is held out in every fold [K, F]: all in one, or equal experts spread."""
+    """Return the multiplicity of each expert that is held out in each fold [K, F]; equal experts are spread."""
     order = _by_content(x, multiplicity)
     order = order[multiplicity[order] > 0]
     rng = np.random.default_rng([random_state, 0, folds])
     units = np.maximum(np.rint(multiplicity[order]), 1.0).astype(np.int64)
     each, rest = units // folds, units % folds
     counts = np.repeat(each[:, None], folds, axis=1)
-    # What is left over goes to folds in turn, in a random order of the experts.
+    # The remainders go to the folds in turn, in a random order of the experts.
     shuffled = rng.permutation(len(order))
     first = np.cumsum(rest[shuffled]) - rest[shuffled]
     for e, a, n in zip(shuffled.tolist(), first.tolist(), rest[shuffled].tolist(), strict=True):

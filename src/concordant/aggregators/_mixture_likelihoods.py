@@ -1,7 +1,7 @@
-"""What a mixture asks of a ranking model: the likelihood of every list, and the best parameters for weighted lists.
+"""Likelihoods of lists for mixtures: Plackett-Luce, Bradley-Terry, the multinomial preference model and Mallows.
 
-`ListLikelihood` states it; here are those of Plackett-Luce, Bradley-Terry, the multinomial preference model and
-Mallows. The lists of comparisons are their rows.
+`ListLikelihood` is the interface: the log-likelihood of each list, and a fit to weighted lists. For comparisons each
+row is a list.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 
 __all__ = ["BradleyTerryLists", "ListLikelihood", "MPMLists", "MallowsLists", "PlackettLuceLists", "check_settings"]
 
-# The largest tables of pairs of items, for models that need one.
-_MANY_ITEMS = 5000
-# The prior of MPM: a preference spread over all pairs, for each of so many preferences.
-_SPREAD = 1e-3
-# No score of Plackett-Luce moves further in one step, and a −Hessian is formed anew where a step leaves more than this
-# share of the gradient.
+# The largest number of items of models that need a table of pairs.
+_MAX_ITEMS = 5000
+# The prior of MPM: this share of all preferences is spread evenly over all pairs.
+_PRIOR_SHARE = 1e-3
+# Plackett-Luce: the largest change of a score in one step, and the share of the gradient that may remain after a step
+# before the Hessian is computed again.
 _LONGEST_STEP, _STALE = 4.0, 0.2
 
 
@@ -45,21 +45,21 @@ class ListLikelihood(Protocol):
     expert : int[L]
         The expert of every list.
     weight : float64[L]
-        How many equal lists every list stands for.
-    evidence : float
-        How many independent observations a counted one is worth: 1 where the probabilities of all possible lists sum
-        to 1, less where the pairs of one list are counted as if they were independent.
+        The number of equal lists that each list stands for.
+    inverse_design_effect : float
+        1 over the design effect, the factor of the log-likelihood: 1 for a probability model of lists, less if the
+        pairs of a list are treated as independent.
     """
 
     expert: Ints
     weight: Floats
-    evidence: float
+    inverse_design_effect: float
 
     def fit(self, weight: Floats, start: Any) -> Any:
-        """Return the best parameters for lists of these weights, or better ones than `start` (None at first)."""
+        """Return the maximum penalised likelihood parameters for weighted lists, or better ones than `start`."""
 
     def log_likelihood(self, parameters: Any) -> Floats:
-        """Return the log-likelihood of every list, as if of weight 1."""
+        """Return the log-likelihood of each list, without its weight."""
 
     def log_prior(self, parameters: Any) -> float:
         """Return the logarithm of the prior density of the parameters, without its constant."""
@@ -76,18 +76,18 @@ def check_settings(owner: str, wrong: dict[str, bool]) -> None:
 
 
 def _check_size(largest: int, owner: str) -> None:
-    if largest > _MANY_ITEMS:
+    if largest > _MAX_ITEMS:
         raise DataError(
             f"a mixture of {owner} needs tables of all pairs of items, and an instance has {largest:,}. Use "
             "of='plackett-luce' or of='mpm', or fewer items."
         )
 
 
-def _dependence(row_list: Codes | Ints, net: Floats, total: Floats, weight: Floats) -> float:
-    """Return how many independent pairs a counted pair is worth, from the net counts of every list.
+def _inverse_design_effect(row_list: Codes | Ints, net: Floats, total: Floats, weight: Floats) -> float:
+    """Return 1 over the design effect of treating the pairs of a list as independent.
 
-    Where all orders of a list's items are equally likely, the net counts of a list have the mean square Σ_i c_i², and
-    2 T if its T pairs were independent.
+    The design effect is the sum of squares of the net counts, Σ_i c_i², over 2 T, its expectation for T independent
+    pairs without a preference.
     """
     squares = np.bincount(row_list, weights=net * net, minlength=len(total))
     counted, observed = float(weight @ (2.0 * total)), float(weight @ squares)
@@ -97,7 +97,7 @@ def _dependence(row_list: Codes | Ints, net: Floats, total: Floats, weight: Floa
 class PlackettLuceLists:
     """The likelihood of lists under Plackett-Luce; the parameters are the scores of every instance."""
 
-    evidence = 1.0
+    inverse_design_effect = 1.0
 
     def __init__(self, method: PlackettLuce, votes: Preferences) -> None:
         from concordant.aggregators._plackett_luce_rankings import RankingData
@@ -151,32 +151,32 @@ class PlackettLuceLists:
 
 
 class _ScoresAndCurvature(NamedTuple):
-    """Scores, and −Hessian near them, which weights that change little do not change much; None to form it anew."""
+    """Scores and the −Hessian near them, which is reused while the weights change little; None to compute it again."""
 
     score: Floats
     hessian: Floats | None
 
 
-def _step(model: PenalisedLikelihood, at: _ScoresAndCurvature) -> _ScoresAndCurvature:
-    """Return better scores, by one step of Newton's method with the −Hessian at hand."""
+def _step(model: PenalisedLikelihood, previous: _ScoresAndCurvature) -> _ScoresAndCurvature:
+    """Return improved scores, by one Newton step with the stored −Hessian."""
     from concordant.kernels.linear_systems import solve_positive_definite
 
-    hessian = at.hessian
+    hessian = previous.hessian
     if hessian is None:
-        hessian = model.sandwich_parts(at.score).hessian
-    point = model.evaluate(at.score)
+        hessian = model.sandwich_parts(previous.score).hessian
+    point = model.evaluate(previous.score)
     step = solve_positive_definite(hessian.copy(), point.gradient[:, None])
     if step is None:
-        return _ScoresAndCurvature(at.score, None)
+        return _ScoresAndCurvature(previous.score, None)
     moved = backtrack(
-        lambda part: model.at(at.score + part * step[:, 0]),
+        lambda part: model.at(previous.score + part * step[:, 0]),
         lambda found, _: found.value >= point.value,
         min(1.0, _LONGEST_STEP / max(float(np.abs(step).max()), 1e-300)),
         halvings=9,
     )
     if moved is None:
-        return _ScoresAndCurvature(at.score, None)
-    # A −Hessian that no longer fits leaves much of the gradient.
+        return _ScoresAndCurvature(previous.score, None)
+    # If much of the gradient remains, the −Hessian is out of date.
     return _ScoresAndCurvature(moved.score, None if moved.norm > _STALE * point.norm else hessian)
 
 
@@ -203,7 +203,7 @@ class BradleyTerryLists:
                 "optimizer='gd'": method.optimizer == "gd",
             },
         )
-        # Covariates that comparisons carry are not used.
+        # Ignore the covariates of the comparisons.
         plain = type(method)(**method.get_params() | {"uncertainty": "none", "covariates": []})
         plain.fit(votes)
         ties = plain.ties_ == "davidson"
@@ -211,17 +211,17 @@ class BradleyTerryLists:
         self.outcomes: Any = plain._outcomes(votes, ties=ties)
         self.votes, self.slots = votes, votes.slots
         self.prior = self.outcomes.prior_precision(plain._prior_setting)
-        self.evidence = 1.0
+        self.inverse_design_effect = 1.0
         _check_size(int(votes.slots.sizes.max(initial=0)), "BradleyTerry")
         if isinstance(votes, Comparisons):
-            # Rows without an outcome say nothing.
+            # Rows without an outcome do not count.
             self.expert, self.weight = votes.row_expert.astype(np.int64), (votes.outcomes > 0).astype(np.float64)
             return
         from concordant.aggregators._net_counts import net_counts
 
         self.expert, self.weight = votes.list_expert.astype(np.int64), votes.weights
         every = net_counts(votes.with_list_weights(np.ones(votes.n_lists)), method.transform, False)
-        self.evidence = _dependence(votes.row_list, every.net, every.total, self.weight)
+        self.inverse_design_effect = _inverse_design_effect(votes.row_list, every.net, every.total, self.weight)
 
     def fit(self, weight: Floats, start: Floats | None) -> Floats:
         from concordant.aggregators._bradley_terry_fit import solve
@@ -281,7 +281,7 @@ class BradleyTerryLists:
 class MPMLists:
     """The likelihood of preferences under the multinomial preference model; the parameters are the scores.
 
-    A small prior, preferences spread evenly over all pairs, keeps them finite.
+    A small prior of preferences, spread evenly over all pairs, keeps the scores finite.
     """
 
     def __init__(self, method: MPM, votes: Votes) -> None:
@@ -298,17 +298,17 @@ class MPMLists:
         lists = votes if isinstance(votes, Comparisons) else votes.with_list_weights(np.ones(votes.n_lists))
         counts = net_counts(lists, method.transform, False)
         self.expert = counts.expert
-        heard = (counts.total > 0).astype(np.float64)
-        self.weight = heard if isinstance(votes, Comparisons) else votes.weights
+        has_counts = (counts.total > 0).astype(np.float64)
+        self.weight = has_counts if isinstance(votes, Comparisons) else votes.weights
         self.offsets, self.instance = counts.offsets, counts.list_instance
         self.row_list = np.repeat(np.arange(len(counts.expert)), np.diff(counts.list_offsets))
         self.slot, self.net, self.total = counts.slot, counts.net, counts.total
         sizes = np.diff(self.offsets)
         self.sizes = sizes.astype(np.float64)
-        self.spread = _SPREAD * self._per_instance(self.weight * self.total)
-        self.evidence = 1.0
+        self.spread = _PRIOR_SHARE * self._per_instance(self.weight * self.total)
+        self.inverse_design_effect = 1.0
         if not isinstance(votes, Comparisons):
-            self.evidence = _dependence(self.row_list, self.net, self.total, self.weight)
+            self.inverse_design_effect = _inverse_design_effect(self.row_list, self.net, self.total, self.weight)
 
     def _per_instance(self, of_list: Floats) -> Floats:
         return np.bincount(self.instance, weights=of_list, minlength=len(self.offsets) - 1).astype(np.float64)
@@ -319,7 +319,7 @@ class MPMLists:
         n = int(self.offsets[-1])
         net = np.bincount(self.slot, weights=weight[self.row_list] * self.net, minlength=n).astype(np.float64)
         total = self._per_instance(weight * self.total) + self.spread
-        # What cancels up to rounding errors is nothing.
+        # Counts that cancel up to rounding errors are 0.
         net[np.abs(net) <= 1e-12 * np.repeat(total, np.diff(self.offsets))] = 0.0
         score, root = np.empty(n), np.empty(len(total))
         net_scores(net, total, self.offsets, score, root)
@@ -333,17 +333,19 @@ class MPMLists:
     def _log_normaliser(self, score: Floats) -> Floats:
         """Return log Σ_{i≠j} exp(s_i − s_j) of every instance, 0 where there are no pairs."""
         out = np.zeros(len(self.sizes))
-        held = np.flatnonzero(self.sizes > 1)
-        starts = self.offsets[:-1][held]
-        up, down = (np.add.reduceat(np.exp(sign * score), starts) if len(held) else np.zeros(0) for sign in (1, -1))
-        # Instances of one item lie between others; they add to the sum of the instance before.
+        with_pairs = np.flatnonzero(self.sizes > 1)
+        starts = self.offsets[:-1][with_pairs]
+        up, down = (
+            np.add.reduceat(np.exp(sign * score), starts) if len(with_pairs) else np.zeros(0) for sign in (1, -1)
+        )
+        # `reduceat` adds an instance of one item to the instance before it; subtract it again.
         ones = np.flatnonzero(self.sizes == 1)
-        if len(ones) and len(held):
-            before = np.searchsorted(held, ones) - 1
+        if len(ones) and len(with_pairs):
+            before = np.searchsorted(with_pairs, ones) - 1
             kept = before >= 0
             np.subtract.at(up, before[kept], np.exp(score[self.offsets[ones[kept]]]))
             np.subtract.at(down, before[kept], np.exp(-score[self.offsets[ones[kept]]]))
-        out[held] = np.log(up * down - self.sizes[held])
+        out[with_pairs] = np.log(up * down - self.sizes[with_pairs])
         return out
 
     def log_prior(self, parameters: Floats) -> float:
@@ -354,10 +356,10 @@ class MPMLists:
 class MallowsLists:
     """The likelihood of lists under Mallows; the parameters are the centre and θ of every instance.
 
-    A prior of one list, as far from the centre as the lists of all experts are on average, keeps θ finite.
+    A prior of one list, at the mean distance of all lists from the centre, keeps θ finite.
     """
 
-    evidence = 1.0
+    inverse_design_effect = 1.0
 
     def __init__(self, method: Mallows, votes: Preferences) -> None:
         from concordant.aggregators._mallows import ExpectedDistances, pools_of
@@ -369,24 +371,24 @@ class MallowsLists:
         self.expert = np.concatenate([np.zeros(0, dtype=np.int64), *(p.expert for p in self.pools)]).astype(np.int64)
         self.weight = np.concatenate([np.zeros(0), *(p.weight for p in self.pools)])
         self.starts = offsets_of(np.array([len(p.expert) for p in self.pools], dtype=np.int64))
-        # Every list is an expert of its own, so that the coefficients of its normaliser are a row.
+        # Each list becomes an expert of its own, so that the coefficients of its normaliser form a row.
         each = [
             replace(pool, expert=np.arange(a, a + len(pool.expert), dtype=np.int32), weight=np.ones(len(pool.expert)))
             for pool, a in zip(self.pools, self.starts.tolist(), strict=False)
         ]
         distances = ExpectedDistances(each, len(self.expert))
-        self.known, self.last = distances._known, distances.size - 1
-        self.usual: list[tuple[float, Floats]] = []
-        self._hold()
+        self.coefficients, self.last = distances._known, distances.size - 1
+        self.prior_lists: list[tuple[float, Floats]] = []
+        self._set_prior()
 
-    def _hold(self) -> None:
-        """Keep the mean distance of the lists of every instance from their centre, for the prior of θ."""
-        usual = []
+    def _set_prior(self) -> None:
+        """Store the prior of θ: the mean distance of the lists of each instance from their centre."""
+        prior_lists = []
         for n, (order, _) in enumerate(self.fit(self.weight, None)):
             own, lists = self.pools[n], slice(self.starts[n], self.starts[n + 1])
             mean = self.weight[lists] / max(float(self.weight[lists].sum()), 1e-300)
-            usual.append((float(mean @ self._distances(own, order)), mean @ self.known[lists]))
-        self.usual = usual
+            prior_lists.append((float(mean @ self._distances(own, order)), mean @ self.coefficients[lists]))
+        self.prior_lists = prior_lists
 
     def _distances(self, pool: Any, order: Any) -> Floats:
         from concordant.kernels.mixtures import discordances
@@ -405,16 +407,16 @@ class MallowsLists:
             own = weight[lists].copy()
             cost = np.empty((pool.n, pool.n))
             preference_costs(pool.item, pool.group, pool.offsets, own, pool.below, cost)
-            # By wins less losses at first, which is the centre where the lists agree.
+            # Start from the order by wins minus losses, which is the centre if the lists agree.
             tries = [np.argsort((cost - cost.T).sum(axis=1), kind="stable").astype(np.int64)]
             if start is not None:
                 tries.append(np.array(start[n][0]))
             costs = [insertion_search(cost, order) for order in tries]
             best = int(np.argmin(costs[::-1]))
             order, distance = tries[::-1][best], costs[::-1][best]
-            row = own @ self.known[lists]
-            if self.usual:
-                distance, row = distance + self.usual[n][0], row + self.usual[n][1]
+            row = own @ self.coefficients[lists]
+            if self.prior_lists:
+                distance, row = distance + self.prior_lists[n][0], row + self.prior_lists[n][1]
             theta = self.dispersion
             if theta is None:
                 theta = self._theta(row, distance, 0.0 if start is None else start[n][1])
@@ -422,7 +424,7 @@ class MallowsLists:
         return out
 
     def _theta(self, row: Floats, distance: float, near: float) -> float:
-        """Return θ at which lists with these coefficients of the normaliser expect the observed distance."""
+        """Return the θ at which the expected distance equals the observed one."""
         from concordant.kernels import mallows
 
         def expectation(theta: float) -> float:
@@ -437,7 +439,7 @@ class MallowsLists:
         for n, (order, theta) in enumerate(parameters):
             lists = slice(self.starts[n], self.starts[n + 1])
             out[lists] = theta * self._distances(self.pools[n], order)
-            out[lists] -= self.known[lists] @ mallows.log_factorials(theta, self.last)
+            out[lists] -= self.coefficients[lists] @ mallows.log_factorials(theta, self.last)
         return out
 
     def log_prior(self, parameters: list[tuple[Any, float]]) -> float:
@@ -447,5 +449,5 @@ class MallowsLists:
             return 0.0
         return sum(
             theta * distance - float(row @ mallows.log_factorials(theta, self.last))
-            for (_, theta), (distance, row) in zip(parameters, self.usual, strict=True)
+            for (_, theta), (distance, row) in zip(parameters, self.prior_lists, strict=True)
         )

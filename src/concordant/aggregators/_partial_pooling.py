@@ -4,11 +4,11 @@ The score of item i in category c is s_ic = s_i + u_ic, s_i normal with the prio
 variance τ². Given τ, scores, strengths and the parameters that categories share are the posterior mode, found by
 Newton's method; the system is an arrow, whose blocks are the categories. τ is integrated out: its posterior density is
 the Laplace approximation of the marginal likelihood times a weak prior, evaluated at a few points around its mode. So
-intervals know that τ is uncertain, and do not collapse where its likeliest value is 0.
+intervals include the uncertainty of τ, and do not collapse if its likeliest value is 0.
 
-Where votes name experts, those of one expert are correlated. That makes categories look more different than they are,
-so the votes of a category count 1/k each for τ, k its design effect; and covariances are sandwiches clustered by
-expert, of all categories together.
+If votes name experts, the votes of one expert are correlated, which makes categories look more different than they are.
+So for τ each vote of a category counts 1/k, k the design effect of the category. Covariances are sandwich estimates
+clustered by expert, over all categories together.
 """
 
 from __future__ import annotations
@@ -33,22 +33,22 @@ __all__ = ["Component", "PartialPooling", "PooledScores", "Posterior", "log_post
 
 # The prior of τ is half-normal with this standard deviation: deviations of several log odds are not expected.
 _PRIOR_SPREAD = 1.0
-# Where τ is looked for. Below the first value categories are the same, for any number of votes.
+# The range of τ that is searched. Below it categories are the same, for any number of votes.
 _LEAST_SPREAD, _MOST_SPREAD = 1e-4, 20.0
-# Nodes of the integral over log τ are this many posterior standard deviations apart, at most this far, and end where
-# the density has fallen by this factor (in logarithms).
+# Nodes of the integral over log τ: their distance in posterior standard deviations, its upper limit, and the drop of
+# the log density at which they end.
 _NODE_STEP, _LONGEST_NODE_STEP, _NODE_DROP = 0.8, 0.6, 6.0
-# Parabolas that look for the mode of log τ.
+# Steps of parabolic interpolation to find the mode of log τ.
 _MODE_STEPS = 4
 # Nodes with less weight than this are left out of the covariance.
 _LEAST_WEIGHT = 0.01
-# Where the posterior standard deviation of log τ is below this, one node stands for all in what experts add.
+# If the posterior standard deviation of log τ is below this, the sandwich is computed at the best node only.
 _NARROW = 0.15
-# Up to this many scores the components of a mixture that is not narrow are kept.
+# Up to this many scores the normal components of the posterior are kept, unless it is narrow.
 _MOST_KEPT = 1500
 # Design effects of categories stay within these bounds.
 _DESIGN_EFFECTS = 0.25, 1e6
-# Rows of expert gradients that are dense together.
+# Rows of expert gradients that are made dense at a time.
 _CHUNK = 2000
 
 
@@ -80,7 +80,7 @@ class Posterior(NamedTuple):
 
 
 class Component(NamedTuple):
-    """One of the normal distributions whose mixture is the posterior of the scores, that given a node of τ.
+    """A component of the posterior of the scores, a mixture of normal distributions: the posterior given one node of τ.
 
     Attributes
     ----------
@@ -107,7 +107,7 @@ class PooledScores(NamedTuple):
     covariance : float64[C m, C m] or None
         Their covariance, over all categories.
     components : tuple of Component
-        The normal distributions that the posterior is a mixture of; none where one with the covariance does.
+        The components of the posterior; empty if a single normal distribution with `covariance` represents it.
     freedom : float64[C, m]
         Degrees of freedom of the variances, infinite without experts.
     spread : float64[K]
@@ -115,7 +115,7 @@ class PooledScores(NamedTuple):
     weight : float64[K]
         Their posterior probabilities.
     design_effect : float64[C]
-        By how much the correlation of the votes of an expert increases the variance of a category's deviations.
+        The factor by which the correlation of votes within experts increases the variance of a category's deviations.
     converged : bool
         Whether all fits converged.
     """
@@ -131,9 +131,9 @@ class PooledScores(NamedTuple):
 
 
 class PartialPooling:
-    """The model for given votes, whose instances are the categories, all with the same items in the same order.
+    """The pooled model of given votes. Instances are the categories, all with the same items in the same order.
 
-    `weight` are the factors of the votes of each category.
+    `weight` holds a factor for the votes of each category.
     """
 
     def __init__(
@@ -152,7 +152,7 @@ class PartialPooling:
         self.prior = prior
         self.learned = learned
         self.how = tol, max_iter
-        votes = _weighted(statistics, weight)
+        votes = _scale_votes(statistics, weight)
         self.likelihood = _joint_likelihood(votes, np.zeros(self.n_categories), shared, learned)
         self.pairs = self.likelihood.pairs
         each = np.bincount(self.pairs.left, self.pairs.outcomes, self.pairs.n_slots)
@@ -161,7 +161,7 @@ class PartialPooling:
         size = self.n_categories * self.n_items
         self._start = np.concatenate([np.zeros(size + self.n_items), self.likelihood.start])
 
-    # Points: scores by category, then strengths, then the shared parameters learned.
+    # A point x holds the scores by category, then strengths, then the learned shared parameters.
 
     def _split(self, x: Floats) -> tuple[Floats, Floats, Floats]:
         size = self.n_categories * self.n_items
@@ -172,18 +172,18 @@ class PartialPooling:
         )
 
     def _evaluate(self, x: Floats, spread: float) -> tuple[float, Floats]:
-        """Return the log of likelihood times prior at a point, without constants, and its gradient."""
-        score, strength, common = self._split(x)
-        value = self.likelihood.evaluate(np.ascontiguousarray(score.ravel()), common)
+        """Return the log posterior density given τ at a point, up to a constant, and its gradient."""
+        score, strength, shared_values = self._split(x)
+        value = self.likelihood.evaluate(np.ascontiguousarray(score.ravel()), shared_values)
         precision = spread**-2
-        apart = score - strength
-        value -= 0.5 * precision * float((apart**2).sum()) + 0.5 * self.prior * float(strength @ strength)
-        of_score = self.likelihood.gradient.reshape(score.shape) - precision * apart
-        of_strength = precision * apart.sum(axis=0) - self.prior * strength
+        deviation = score - strength
+        value -= 0.5 * precision * float((deviation**2).sum()) + 0.5 * self.prior * float(strength @ strength)
+        of_score = self.likelihood.gradient.reshape(score.shape) - precision * deviation
+        of_strength = precision * deviation.sum(axis=0) - self.prior * strength
         return value, np.concatenate([of_score.ravel(), of_strength, self.likelihood.shared_gradient])
 
     def information(self) -> Floats:
-        """Return the information of the scores of each category, at the point evaluated last."""
+        """Return the information matrix of the scores of each category, at the last evaluated point."""
         m = self.n_items
         out = np.empty((self.n_categories, m, m))
         table, columns, starts = np.empty(m * m), pair_columns(self.pairs), self.pairs.starts
@@ -195,11 +195,12 @@ class PartialPooling:
         return out
 
     def arrow(self, spread: float) -> Arrow:
-        """Return the negative Hessian at the point evaluated last."""
+        """Return the negative Hessian at the last evaluated point."""
         m, n_shared = self.n_items, len(self.learned)
         precision = spread**-2
         blocks = self.information()
-        # A common shift of everything changes nothing without a prior; curvature there changes no step of mean 0.
+        # Without a prior a common shift of all scores changes nothing. Curvature in that direction makes the system
+        # solvable, and changes no step with mean 0.
         shift = max(float(np.trace(blocks.sum(axis=0))) / m, 1.0) / m if self.prior == 0.0 else 0.0
         blocks[:, np.arange(m), np.arange(m)] += precision
         border = self.likelihood.cross_information().reshape(n_shared, self.n_categories, m).transpose(1, 2, 0)
@@ -236,7 +237,7 @@ class PartialPooling:
         tol, max_iter = self.how
         end = _newton(x, objective, newton_step, tol, max_iter, None)
         cells = self.n_categories * self.n_items
-        # The curvature is that before the last step, which was tiny; without a step it is that of the start.
+        # The determinant is that before the last step, which was tiny; without any step it is computed here.
         if log_determinant is None:
             log_determinant = self.arrow(spread).log_determinant
         density = end.value - cells * float(np.log(spread)) - 0.5 * log_determinant
@@ -245,7 +246,7 @@ class PartialPooling:
         return Posterior(spread, score, strength, shared, density, end.converged)
 
     def at(self, point: Posterior) -> Arrow:
-        """Return the negative Hessian at the posterior mode given τ; `information` then is that at this point."""
+        """Return the negative Hessian at the posterior mode given τ, and evaluate the model there."""
         self._evaluate(
             np.concatenate([point.score.ravel(), point.strength, point.shared.values[self.learned]]), point.spread
         )
@@ -253,7 +254,7 @@ class PartialPooling:
 
 
 class Arrow:
-    """A positive definite matrix: blocks A_c on the diagonal, columns K_c = [−p I, B_c] beside each, and a corner.
+    """A positive definite arrow matrix: diagonal blocks A_c, a border K_c = [−p I, B_c] for each, and a corner block.
 
     Parameters
     ----------
@@ -287,7 +288,7 @@ class Arrow:
         return np.concatenate([first.ravel(), low])
 
     def inverse_rows(self) -> Floats:
-        """Return the rows of the inverse of the blocks, without the columns of the strengths."""
+        """Return the rows of the inverse that belong to the scores, without the columns of the strengths."""
         c, m, p = self._response.shape
         response = self._response.reshape(c * m, p)
         below = -response @ self._schur_inverse
@@ -300,7 +301,7 @@ class Arrow:
         return out
 
 
-def _weighted(statistics: Pairs | VoteRows, weight: Floats) -> Any:
+def _scale_votes(statistics: Pairs | VoteRows, weight: Floats) -> Any:
     """Return votes with the counts of each instance multiplied."""
     if (weight == 1.0).all():
         return statistics
@@ -322,7 +323,7 @@ def log_posterior_of_spread(point: Posterior) -> float:
 
 
 class _SpreadSearch:
-    """The posterior of log τ: fits of the model, each from the nearest one before."""
+    """The posterior of log τ, from fits of the model; each fit starts at the nearest earlier one."""
 
     def __init__(self, model: PartialPooling, start: float) -> None:
         self.model = model
@@ -343,7 +344,7 @@ class _SpreadSearch:
         return log_posterior_of_spread(self.fit(position))
 
     def _find_mode(self, middle: float) -> float:
-        """Return about where the density is largest, from a coarse grid and then from parabolas."""
+        """Return the approximate mode, by a coarse search and then parabolic interpolation."""
         step = 0.7
         for sign in (-1.0, 1.0):
             while self.low < middle + sign * step < self.high:
@@ -354,23 +355,27 @@ class _SpreadSearch:
             if not self.low < middle - step < middle + step < self.high:
                 break
             before, here, after = (self.density(middle + k * step) for k in (-1.0, 0.0, 1.0))
-            bend = before + after - 2.0 * here
-            top = middle + step * float(np.clip(0.5 * (before - after) / bend, -0.9, 0.9)) if bend < 0 else middle
+            curvature = before + after - 2.0 * here
+            top = (
+                middle + step * float(np.clip(0.5 * (before - after) / curvature, -0.9, 0.9))
+                if curvature < 0
+                else middle
+            )
             if self.density(top) > self.density(middle):
                 middle = top
             # A step of about one posterior standard deviation measures the curvature well.
-            step = float(np.clip(step / np.sqrt(-bend), 0.2 * step, 0.7 * step)) if bend < 0 else 0.7 * step
+            step = float(np.clip(step / np.sqrt(-curvature), 0.2 * step, 0.7 * step)) if curvature < 0 else 0.7 * step
         self._step = step
         return middle
 
     def nodes(self) -> tuple[list[Posterior], Floats]:
         """Return the fits at the nodes of the integral over log τ, and their weights.
 
-        The nodes are equidistant around the mode, where the trapezoidal rule is very exact.
+        The nodes are equidistant around the mode: for such densities the trapezoidal rule is very accurate.
         """
         mode, top, step = self.mode, self.density(self.mode), self._step
-        bend = 2 * top - self.density(mode - step) - self.density(mode + step)
-        step = _NODE_STEP * step / float(np.sqrt(bend)) if bend > 0 else _LONGEST_NODE_STEP
+        curvature = 2 * top - self.density(mode - step) - self.density(mode + step)
+        step = _NODE_STEP * step / float(np.sqrt(curvature)) if curvature > 0 else _LONGEST_NODE_STEP
         step = min(step, _LONGEST_NODE_STEP)
         positions = [mode]
         for sign in (-1.0, 1.0):
@@ -412,30 +417,30 @@ def pool(
     clustered : bool
         Whether the votes of an expert are one cluster.
     """
-    how: dict[str, Any] = {"tol": tol, "max_iter": max_iter}
+    options: dict[str, Any] = {"tol": tol, "max_iter": max_iter}
     n = len(outcomes.slots)
-    k = np.ones(n)
+    design_effects = np.ones(n)
     start = 0.2
     if clustered:
-        model = PartialPooling(outcomes.counted, prior, shared, learned, k, **how)
+        model = PartialPooling(outcomes.counted, prior, shared, learned, design_effects, **options)
         search = _SpreadSearch(model, start)
         pilot = search.fit(search.mode)
-        k = _design_effects(model, pilot, _Crowd.of(outcomes, pilot, model))
+        design_effects = _design_effects(model, pilot, _ExpertClusters.of(outcomes, pilot, model))
         start = pilot.spread
-    model = PartialPooling(outcomes.counted, prior, shared, learned, 1.0 / k, **how)
+    model = PartialPooling(outcomes.counted, prior, shared, learned, 1.0 / design_effects, **options)
     fits, weight = _SpreadSearch(model, start).nodes()
     score = sum(w * _centred(point.score) for w, point in zip(weight.tolist(), fits, strict=True))
     spread = np.array([point.spread for point in fits])
     converged = all(point.converged for point in fits)
     freedom = np.full((n, model.n_items), np.inf)
     if not covariance:
-        return PooledScores(np.asarray(score), None, (), freedom, spread, weight, k, converged)
+        return PooledScores(np.asarray(score), None, (), freedom, spread, weight, design_effects, converged)
     best = int(weight.argmax())
-    crowd = _Crowd.of(outcomes, fits[best], model) if clustered else None
+    clusters = _ExpertClusters.of(outcomes, fits[best], model) if clustered else None
     kept = np.flatnonzero(weight >= _LEAST_WEIGHT)
     share = weight[kept] / weight[kept].sum()
     position = np.log(spread[kept])
-    # What the experts add hardly changes between nodes that are close.
+    # The sandwich hardly changes between nodes that are close.
     narrow = float(np.sqrt(share @ (position - share @ position) ** 2)) < _NARROW
     total = np.zeros((n * model.n_items, n * model.n_items))
     response = np.zeros(len(total))
@@ -443,21 +448,21 @@ def pool(
     for w, at in zip(share.tolist(), kept.tolist(), strict=True):
         table = model.at(fits[at]).inverse_rows()
         own = _centred_blocks(table[:, : len(total)], n)
-        apart = (_centred(fits[at].score) - score).ravel()
-        total += w * (own + np.outer(apart, apart))
-        if crowd is not None and (at == best or not narrow):
+        shift = (_centred(fits[at].score) - score).ravel()
+        total += w * (own + np.outer(shift, shift))
+        if clusters is not None and (at == best or not narrow):
             v = 1.0 if narrow else w
             response += v * np.diagonal(own) ** 2
-            meat = crowd.meat(k) - _likelihood_information(model)
+            meat = clusters.meat(design_effects) - _likelihood_information(model)
             excess = _centred_blocks(table @ meat @ table.T, n)
             total += v * excess
             own += excess
         if not narrow and len(total) <= _MOST_KEPT:
-            components.append(Component(w, apart, (own + own.T) / 2))
+            components.append(Component(w, shift, (own + own.T) / 2))
     total = (total + total.T) / 2
-    if crowd is not None:
-        freedom = crowd.freedom(np.diagonal(total), response, k).reshape(n, -1)
-    return PooledScores(np.asarray(score), total, tuple(components), freedom, spread, weight, k, converged)
+    if clusters is not None:
+        freedom = clusters.freedom(np.diagonal(total), response, design_effects).reshape(n, -1)
+    return PooledScores(np.asarray(score), total, tuple(components), freedom, spread, weight, design_effects, converged)
 
 
 def _centred(score: Floats) -> Floats:
@@ -466,7 +471,7 @@ def _centred(score: Floats) -> Floats:
 
 
 def _centred_blocks(table: Floats, n: int) -> Floats:
-    """Return the covariance of the scores minus their mean in the category."""
+    """Return the covariance of the scores relative to the mean of their category."""
     m = len(table) // n
     each = table.reshape(n, m, n, m)
     each = each - each.mean(axis=1, keepdims=True)
@@ -475,7 +480,7 @@ def _centred_blocks(table: Floats, n: int) -> Floats:
 
 
 def _likelihood_information(model: PartialPooling) -> Floats:
-    """Return the information of scores and shared parameters in the votes, at the point evaluated last."""
+    """Return the information of the votes on scores and shared parameters, at the last evaluated point."""
     n, m, n_shared = model.n_categories, model.n_items, len(model.learned)
     out = np.zeros((n * m + n_shared, n * m + n_shared))
     for c, block in enumerate(model.information()):
@@ -490,28 +495,28 @@ def _likelihood_information(model: PartialPooling) -> Floats:
 # Experts as clusters.
 
 
-class _Crowd(NamedTuple):
+class _ExpertClusters(NamedTuple):
     """The experts of all categories together as clusters.
 
-    Gradients along the shared parameters are kept by category after those along the scores, because the votes of
-    categories are weighted.
+    The gradients of the shared parameters follow those of the scores, one block for each category, because categories
+    are weighted separately.
     """
 
     gradient: ModeratedMeat
     n_shared: int
 
     @classmethod
-    def of(cls, outcomes: ComparisonOutcomes, point: Posterior, model: PartialPooling) -> _Crowd:
+    def of(cls, outcomes: ComparisonOutcomes, point: Posterior, model: PartialPooling) -> _ExpertClusters:
         """Return the experts at a point."""
         n, m = model.n_categories, model.n_items
         score = np.ascontiguousarray(point.score.ravel())
         clusters = _clusters_of(outcomes, score, point.shared, model.learned)
-        alike = PartialPooling(outcomes.counted, model.prior, point.shared, model.learned, np.ones(n))
-        alike.at(point)
-        return cls(moderated_meat(_likelihood_information(alike)[: n * m, : n * m], clusters), len(model.learned))
+        unweighted = PartialPooling(outcomes.counted, model.prior, point.shared, model.learned, np.ones(n))
+        unweighted.at(point)
+        return cls(moderated_meat(_likelihood_information(unweighted)[: n * m, : n * m], clusters), len(model.learned))
 
     def meat(self, k: Floats) -> Floats:
-        """Return the covariance of the gradient of the votes, each category weighted by 1/k."""
+        """Return the meat of the sandwich: the covariance of the gradient, with categories weighted by 1/k."""
         table, n_shared = self.gradient.table, self.n_shared
         size = len(self.gradient.effective)
         scale = np.repeat(1.0 / k, size // len(k))
@@ -528,21 +533,21 @@ class _Crowd(NamedTuple):
     def freedom(self, variance: Floats, response: Floats, k: Floats) -> Floats:
         """Return the degrees of freedom of variances, by Satterthwaite's formula.
 
-        A score's own experts count; what it has from those of other scores is taken as known. `response` is the square
-        of the response of each score to its own gradient.
+        Only the experts of a score itself count; the contributions of other scores are taken as known. `response` is
+        the squared response of each score to its own gradient.
         """
         found = self.gradient
         response = response / np.repeat(k, len(variance) // len(k)) ** 2
-        doubt = (response * found.own) ** 2 / np.maximum(found.effective - 1.0, 1.0)
-        doubt += (response * found.pooled) ** 2 / max(2.0 * (float(found.clusters.count) - 1.0), 1.0)
+        inverse_freedom = (response * found.own) ** 2 / np.maximum(found.effective - 1.0, 1.0)
+        inverse_freedom += (response * found.pooled) ** 2 / max(2.0 * (float(found.clusters.count) - 1.0), 1.0)
         out = np.full(len(variance), np.inf)
-        np.divide(variance**2, doubt, out=out, where=doubt > 0)
+        np.divide(variance**2, inverse_freedom, out=out, where=inverse_freedom > 0)
         limited: Floats = np.maximum(out, 1.0)
         return limited
 
 
 def _clusters_of(outcomes: ComparisonOutcomes, score: Floats, shared: Shared, learned: Ints) -> Clusters:
-    """Return the sums over experts of all categories together, shared parameters by category after the scores."""
+    """Return the clusters over all categories; the shared parameters of each category follow all scores."""
     from scipy import sparse
 
     n, m, n_experts = len(outcomes.slots), int(outcomes.slots.offsets[1]), outcomes.votes.n_experts
@@ -579,16 +584,17 @@ def _gram(table: Any) -> Floats:
     return out
 
 
-def _design_effects(model: PartialPooling, point: Posterior, crowd: _Crowd) -> Floats:
-    """Return by how much the variance of each category's deviation from the others exceeds that of independent votes.
+def _design_effects(model: PartialPooling, point: Posterior, clusters: _ExpertClusters) -> Floats:
+    """Return the design effect of each category.
 
-    It is the mean over items. Experts who vote in several categories shift them together, which does not count.
+    It is the variance of its difference from the others, over that for independent votes. Variances are summed over the
+    items. Experts who vote in several categories shift them together, which cancels in the difference.
     """
     n, m = model.n_categories, model.n_items
     rows = model.at(point).inverse_rows()
     every = np.ones(n)
     effects = []
-    for meat in (crowd.meat(every), _likelihood_information(model)):
+    for meat in (clusters.meat(every), _likelihood_information(model)):
         each = _centred_blocks(rows @ meat @ rows.T, n).reshape(n, m, n, m)
         effects.append(np.einsum("cidi->cd", each))
     contrast = np.eye(n) - (1.0 - np.eye(n)) / (n - 1)

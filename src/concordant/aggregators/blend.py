@@ -1,7 +1,7 @@
 """Blend: a weighted sum of the standardised scores of several methods (stacking), its weights learned from labels.
 
-Every member scores instances that it has not learned from, and the weights are those under which the sum of these
-scores has the smallest listwise loss: a convex problem in as many numbers as there are members.
+Each member scores held-out instances, and the weights minimise the listwise loss of the sum of these scores. This is a
+convex problem with one variable for each member.
 """
 
 from __future__ import annotations
@@ -54,20 +54,20 @@ if TYPE_CHECKING:
 
 __all__ = ["Blend", "standardised"]
 
-# From strong to weak, in nats per instance; z-scores have a variance of 1.
-_PATH = tuple(float(f"{10.0 ** (-e / 2):.3g}") for e in range(-4, 7))
-# Keeps the weights finite where the members separate the labels.
+# The penalties of l2="auto", from strong to weak.
+_PENALTIES = tuple(float(f"{10.0 ** (-e / 2):.3g}") for e in range(-4, 7))
+# A small ridge keeps the weights finite if the members separate the labels.
 _RIDGE = 1e-4
-# Smaller sums of what belongs to nobody are rounding errors; z-scores are of the order of 1.
+# Base contributions below this are rounding errors; z-scores are of the order of 1.
 _ROUNDING = 1e-12
-_POLISH = 3
+_NEWTON_STEPS = 3
 _SOLVER = {"maxiter": 1000, "maxfun": 20_000, "ftol": 0.0, "gtol": 1e-8, "maxcor": 20}
 _KINDS = frozenset({"rank", "score", "rating", "comparisons"})
 _COST = "the sum of the members"
 
 
 class _TagsOfMembers:
-    """Tags of a blend: what all members can do; of the class, what the default members can do."""
+    """Tags of a blend: the abilities that all its members share; of the class, those of the default members."""
 
     def __get__(self, blend: Blend | None, owner: type[Blend]) -> Tags:
         members = None if blend is None else blend.__dict__.get("members")
@@ -97,19 +97,19 @@ class Blend(Aggregator):
 
     A member that ties all items of an instance adds 0 to each.
 
-    `fit` learns the members, and the weights v_n ≥ 0. For these, the labelled instances are split into `cv` parts, and
-    each member scores every part after it has learned from the others. The weights minimise the mean listwise loss of
-    these held-out scores, that of `ListwiseLinear`, plus l2/2 · Σ (v_n − mean weight)². The penalty pulls them towards
-    equal weights. With l2="auto" it is the strongest of a path whose metric `select` on held-out instances is below the
-    best by at most one standard error of the paired differences: members count differently only as far as the metric
-    shows it. The problem is convex, so that the result does not depend on a starting point. At last the weights are
-    divided by their sum, and every member learns from all instances.
+    `fit` fits the members, and learns the weights v_n ≥ 0 by cross-validation: the labelled instances are split into
+    `cv` parts, and each member scores every part after a fit to the others. The weights minimise the mean listwise loss
+    of these held-out scores, that of `ListwiseLinear`, plus l2/2 · Σ (v_n − mean weight)². The penalty pulls them
+    towards equal weights. With l2="auto" it is the strongest of a path whose metric `select` on held-out instances is
+    below the best by at most one standard error of the paired differences, so weights differ only as far as the metric
+    shows it. The problem is convex, so the result does not depend on a starting point. Finally the weights are divided
+    by their sum, and each member is fitted to all instances.
 
-    Members that do not learn from labels may be among them; they score all training instances at once. With fewer than
-    4 usable instances none is held out, and the weights are equal.
+    Members that do not learn from labels score all training instances at once. With fewer than 4 usable instances none
+    is held out, and the weights are equal.
 
-    Estimand: the weights under which the softmax of the sum is closest to the items' shares of the gain, on average
-    over instances like those of training; and what each member estimates.
+    Estimand: the weights at which the softmax of the sum is closest to the items' shares of the gain, on average over
+    instances like the training instances; and the estimand of each member.
 
     Parameters
     ----------
@@ -117,7 +117,7 @@ class Blend(Aggregator):
         At least two methods, such as [ListwiseLinear(), CRF(), BoostedTrees()]. On the command line
         ``--method "blend(listwise-linear, crf, boosted-trees)"``. The default members need no extra.
     weights : {"learned", "equal"}
-        Learned on held-out instances, or equal: then nothing is held out, and `fit` takes only the time of the members.
+        Learned on held-out instances, or equal. With equal weights `fit` only fits the members.
     l2 : float or "auto"
         The penalty; "auto" selects along a path from 100 to 1e-3.
     cv : int
@@ -127,9 +127,9 @@ class Blend(Aggregator):
     gain : {"exponential", "linear"}
         2^label - 1, or the label, in the loss of the weights; the gain of a negative label is 0.
     unjudged : {"zero", "drop"}
-        Whether training items without a label count as labelled 0 in that loss, or are left out.
+        Whether training items without a label have label 0 in that loss, or are left out.
     random_state : int
-        Seed of the parts. It is also added to the seeds of the members.
+        Seed of the parts; also added to the seeds of the members.
 
     Attributes
     ----------
@@ -142,20 +142,18 @@ class Blend(Aggregator):
 
     Notes
     -----
-    Data given as `validation=` go to every member that learns from labels, also where it learns from a part of the
-    instances: a member stops early as it would alone. The weights are learned from held-out training instances only,
-    which no member was selected by.
+    `validation=` is passed to every fit of a member that learns from labels, for its early stopping. The weights are
+    learned from held-out training instances only.
 
-    `explain` splits a score by expert, or by member with by="member". The part of a member that is itself no sum over
-    experts stands under its own name in brackets.
+    `explain` splits a score by expert, or by member with by="member". By expert, a member whose scores are no sum over
+    experts is shown under its own name in brackets.
 
-    A blend works on preferences in memory, and refuses features and blocks of instances when it is fitted. Features are
-    refused because only some members would see them, and held-out parts, explanations and saved files would have to
-    carry them. `BoostedTrees` and the rankers learn from preferences and features together.
+    A blend works on preferences in memory; `fit` refuses features and blocks of instances. `BoostedTrees` and the
+    rankers learn from preferences and features together.
 
     Cost: `cv` + 1 times the sum of the members to fit, and the sum of the members to predict. Fits run in parallel.
-    Inside `checkpoint` a fit writes the held-out scores of its members as they are finished, and a resumed fit does not
-    compute them again; an unfinished fit of a member starts afresh. An interrupted fit keeps nothing else.
+    Inside `checkpoint` the held-out scores of a member are written as soon as they are finished, and a resumed fit
+    reads them; an unfinished fit of a member starts again. An interrupted fit keeps nothing else.
 
     References
     ----------
@@ -215,39 +213,39 @@ class Blend(Aggregator):
 
     def needs_labels(self) -> bool:
         """Return whether the weights are learned, or a member learns from labels."""
-        return self.weights == "learned" or any(member.needs_labels() for member in self._made())
+        return self.weights == "learned" or any(member.needs_labels() for member in self._unfitted_members())
 
     # Prediction.
 
     def _scores(self, preferences: Votes) -> Floats:
         total = np.zeros(preferences.slots.n_slots)
-        for member, weight in self._fitted():
+        for member, weight in self._weighted_members():
             if weight > 0:
                 total += weight * standardise_within(_member_scores(member, preferences), preferences.slots.offsets)
         return total
 
-    def _fitted(self) -> list[tuple[Aggregator, float]]:
+    def _weighted_members(self) -> list[tuple[Aggregator, float]]:
         """Return the fitted members and their weights."""
         if "member_weights_" not in self.__dict__:
             raise NotFittedError.of(type(self).__name__)
         return list(zip(self.members_, self.member_weights_.tolist(), strict=True))
 
     def _data_shift(self, preferences: Any) -> str:
-        found = (member._data_shift(preferences) for member, weight in self._fitted() if weight > 0)
+        found = (member._data_shift(preferences) for member, weight in self._weighted_members() if weight > 0)
         return " ".join(dict.fromkeys(text for text in found if text))
 
     def explain(self, preferences: Votes, instance: str | None = None, *, by: str = "expert") -> Explanation:
-        """Return what every expert, or every member, adds to the score of every item of one instance.
+        """Return the contribution of each expert, or of each member, to the score of each item of one instance.
 
         Parameters
         ----------
         preferences : Preferences or Comparisons
-            What is predicted.
+            The data of the prediction.
         instance : str, optional
             Which instance; needed where there are several.
         by : {"expert", "member"}
-            Whose parts. They add up to the score either way. Parts of an expert are relative to their mean over the
-            items, as z-scores are.
+            Whose contributions; in both cases they add up to the score. Those of an expert are relative to their mean
+            over the items, as z-scores are.
 
         Examples
         --------
@@ -267,51 +265,51 @@ class Blend(Aggregator):
         return explain(votes, instance, lambda own: self._require_additive(find(own)), by=by)
 
     def _member_contributions(self, preferences: Votes) -> Contributions:
-        """Return what every member adds to the score of every slot."""
+        """Return the contribution of each member to the score of each slot."""
         offsets = preferences.slots.offsets
-        parts = [w * standardise_within(_member_scores(m, preferences), offsets) for m, w in self._fitted()]
+        parts = [w * standardise_within(_member_scores(m, preferences), offsets) for m, w in self._weighted_members()]
         return list(self.member_names_), np.column_stack(parts), np.zeros(preferences.slots.n_slots)
 
     def _contributions(self, preferences: Any) -> Contributions:
         slots = preferences.slots
         names: dict[str, Floats] = {}
-        rest = np.zeros(slots.n_slots)
-        for (member, weight), called in zip(self._fitted(), self.member_names_, strict=True):
+        base_total = np.zeros(slots.n_slots)
+        for (member, weight), member_name in zip(self._weighted_members(), self.member_names_, strict=True):
             if weight == 0:
                 continue
             found = member._contributions(preferences)
             score = _member_scores(member, preferences)
             if found is None:
-                found = [f"({called})"], score[:, None], np.zeros(len(score))
+                found = [f"({member_name})"], score[:, None], np.zeros(len(score))
             own, parts, base = found
-            # The parts of a score less their means are the parts of the score less its mean.
+            # The contributions minus their means add up to the score minus its mean.
             deviation = moments_within(score, slots.offsets)[1]
             factor = np.divide(weight, deviation, out=np.zeros(len(slots)), where=deviation > 0)[slots.instance]
             for name, part in zip(own, parts.T, strict=True):
                 names[name] = names.get(name, 0.0) + factor * _centred(part, slots)
-            rest += factor * _centred(base, slots)
-        if np.abs(rest).max(initial=0.0) <= _ROUNDING:
-            rest = np.zeros(slots.n_slots)
-        return list(names), np.column_stack(list(names.values())), rest
+            base_total += factor * _centred(base, slots)
+        if np.abs(base_total).max(initial=0.0) <= _ROUNDING:
+            base_total = np.zeros(slots.n_slots)
+        return list(names), np.column_stack(list(names.values())), base_total
 
     def _check_state(self) -> None:
         if "member_weights_" not in self.__dict__:
             return
-        names = [type(member).name for member in self._made()]
-        right = (
+        names = [type(member).name for member in self._unfitted_members()]
+        consistent = (
             [getattr(member, "name", None) for member in self.members_] == names
             and all("fit_info_" in member.__dict__ for member in self.members_)
-            and self.member_names_ == _distinct(names)
+            and self.member_names_ == _numbered_names(names)
             and self.member_weights_.shape == (len(names),)
             and abs(float(self.member_weights_.sum()) - 1) < 1e-9
         )
-        if not right:
-            raise DataError("its members, their names and their weights do not go together.")
+        if not consistent:
+            raise DataError("its members, their names and their weights do not match.")
 
     # Learning.
 
-    def _made(self) -> list[Aggregator]:
-        """Return the members as methods of their own, not fitted, with the seeds of this blend."""
+    def _unfitted_members(self) -> list[Aggregator]:
+        """Return unfitted copies of the members, with the seed of this blend added to theirs."""
         out = []
         for member in self.members:
             made = create(member)
@@ -322,13 +320,13 @@ class Blend(Aggregator):
         return out
 
     def _check_kind(self, kind: str) -> None:
-        # First the parameters: the tags are those of the members.
+        # Check the parameters first, because the tags are those of the members.
         check_params(type(self).__name__, self.__dict__, self.constraints)
-        for member in self._made():
+        for member in self._unfitted_members():
             if METHODS.find(getattr(member, "name", None)) is not type(member):
                 raise ParameterError(
-                    f"{type(member).__name__} cannot be a member of {type(self).__name__}, which takes registered "
-                    "methods. Search over the blend instead, or give the method that the search chose."
+                    f"{type(member).__name__} cannot be a member of {type(self).__name__}, because it is not a "
+                    "registered method. Search over the blend instead, or pass the method that the search chose."
                 )
             try:
                 member._check_kind(kind)
@@ -337,7 +335,7 @@ class Blend(Aggregator):
 
     def _fit(self, preferences: Votes, labels: Labels | None, validation: Any, features: Features | None) -> None:
         owner = type(self).__name__
-        members = self._made()
+        members = self._unfitted_members()
         folds: list[Ints] = []
         metric: ValidationMetric | None = None
         if self.weights == "learned":
@@ -356,7 +354,7 @@ class Blend(Aggregator):
         report_status("fitting the members to all instances")
         run_parallel(lambda m: _fit_member(members[m], preferences, labels, validation), len(members))
         self.members_ = members
-        self.member_names_ = _distinct([member.name for member in members])
+        self.member_names_ = _numbered_names([member.name for member in members])
         info = self.fit_info_
         info.converged = all(member.fit_info_.converged for member in members)
         info.warnings += [
@@ -389,7 +387,7 @@ class Blend(Aggregator):
         found = problem.minimum(l2, every)
         info = self.fit_info_
         info.objective, gradient = problem.value(found, l2, every)
-        # Where a weight is 0, a gradient that pushes it below 0 does not count.
+        # At a weight of 0, a gradient that would push it below 0 does not count.
         info.gradient_norm = max_norm(np.where(found > 0, gradient, np.minimum(gradient, 0.0)))
         total = float(found.sum())
         weights: Floats = found / total if total > 0 else np.full(len(found), 1.0 / len(found))
@@ -398,7 +396,7 @@ class Blend(Aggregator):
         return weights
 
     def _folds(self, preferences: Votes, truth: MatchedLabels) -> list[Ints]:
-        """Return the usable instances of every part, which follow from their ids; nothing if there are too few."""
+        """Return the usable instances of each part, which depends on their ids; empty if there are too few."""
         usable, ids = truth.instances, preferences.instances
         if len(usable) < FEWEST_FOR_VALIDATION:
             self._warn(
@@ -419,7 +417,7 @@ class Blend(Aggregator):
         validation: Any,
         folds: Sequence[Ints],
     ) -> Floats:
-        """Return the score of every slot of the folds by every member that learns from labels, but not from these."""
+        """Return the held-out scores of the members that learn from labels, for every slot of the folds."""
         inputs = (preferences, labels, *(validation or ()))
         store = _HeldOutScores(CheckpointFile.of(self, inputs, folds), preferences, folds, len(members))
         tasks = [(fold, m) for fold, m in store.unfinished() if members[m].needs_labels()]
@@ -430,11 +428,11 @@ class Blend(Aggregator):
             held = preferences[folds[fold]]
             kept = preferences[np.setdiff1d(np.arange(len(preferences)), folds[fold])]
             try:
-                # What there is to say about the data, the fit to all instances says.
+                # The fit to all instances gives the warnings about the data.
                 with without_warnings():
                     member.fit(kept, labels_of(labels, kept.instances), validation=validation)
                     if "unknown_experts" in member.get_params():
-                        # An expert may be in one part only.
+                        # An expert may occur in one part only.
                         member.set_params(unknown_experts="ignore")
                     score = _member_scores(member, held)
             except Exception as error:
@@ -459,21 +457,21 @@ def _fit_member(member: Aggregator, preferences: Votes, labels: Labels | None, v
 
 
 def _member_scores(member: Aggregator, preferences: Votes) -> Floats:
-    """Return the scores of a member; items that it ties have equal scores to the last bit."""
+    """Return the scores of a member; tied items get exactly equal scores."""
     votes = member._weighed(member._checked(preferences))
     score = member._consensus(votes).score
     offsets = votes.slots.offsets
-    return _level(score, offsets, relative=member._relative_tolerance)
+    return _with_exact_ties(score, offsets, relative=member._relative_tolerance)
 
 
 def standardised(consensus: Consensus) -> Floats:
     """Return z-scores within each instance; items whose scores tie have equal ones."""
     offsets = consensus.slots.offsets
-    return standardise_within(_level(consensus.score, offsets), offsets)
+    return standardise_within(_with_exact_ties(consensus.score, offsets), offsets)
 
 
-def _level(score: Floats, offsets: Ints, *, relative: bool = False) -> Floats:
-    """Return the scores, those that tie replaced by the best of them."""
+def _with_exact_ties(score: Floats, offsets: Ints, *, relative: bool = False) -> Floats:
+    """Return the scores with those of tied items replaced by the best of them."""
     rank, _ = rank_scores(score, offsets, relative_tolerance=relative)
     # The best score of every group of tied items.
     group = np.repeat(offsets[:-1], np.diff(offsets)) + rank - 1
@@ -490,17 +488,17 @@ def _centred(values: Floats, slots: Slots) -> Floats:
     return out
 
 
-def _distinct(names: Sequence[str]) -> list[str]:
-    """Return names with a number after those that were there before.
+def _numbered_names(names: Sequence[str]) -> list[str]:
+    """Return names with a number after repeated ones.
 
-    >>> _distinct(["crf", "rrf", "crf"])
+    >>> _numbered_names(["crf", "rrf", "crf"])
     ['crf', 'rrf', 'crf 2']
     """
     return [name if names.index(name) == n else f"{name} {names[: n + 1].count(name)}" for n, name in enumerate(names)]
 
 
 class _HeldOutScores:
-    """The scores of held-out instances, filled in by fold and member from several threads, with their checkpoint."""
+    """The held-out scores by fold and member, filled in by several threads, with their checkpoint."""
 
     def __init__(self, file: CheckpointFile | None, preferences: Votes, folds: Sequence[Ints], n_members: int) -> None:
         offsets = preferences.slots.offsets
@@ -514,7 +512,7 @@ class _HeldOutScores:
             self.scores, self.done = found[1]["scores"].copy(), found[1]["done"].copy()
 
     def unfinished(self) -> list[tuple[int, int]]:
-        """Return the folds and members without scores; a fold of every member comes before the next fold."""
+        """Return the pairs of fold and member without scores, fold by fold."""
         return [(fold, m) for fold, m in np.argwhere(~self.done).tolist()]
 
     def take(self, fold: int, member: int, score: Floats) -> None:
@@ -546,7 +544,7 @@ class _WeightLoss(NamedTuple):
     z : float64[slots, members]
         The z-scores.
     target : float64[slots]
-        The shares of the gain; NaN for slots that take no part.
+        The shares of the gain; NaN for slots that are left out.
     folds : int64[instances]
         The fold of every instance.
     """
@@ -558,7 +556,7 @@ class _WeightLoss(NamedTuple):
 
     @classmethod
     def of(cls, scores: Floats, target: Floats, preferences: Votes, folds: Sequence[Ints]) -> _WeightLoss:
-        """Return the problem of these held-out scores."""
+        """Return the loss for these held-out scores."""
         slots, ids = preferences.slots, preferences.instances
         fold_of = {int(n): f for f, fold in enumerate(folds) for n in fold}
         instances = np.array(sorted(fold_of, key=ids.__getitem__), dtype=np.int64)
@@ -576,10 +574,10 @@ class _WeightLoss(NamedTuple):
 
         gradient = np.zeros((1, len(w)))
         loss = cross_entropy(*self._rows(), w[None, :], self.target, instances, gradient)
-        apart = w - w.mean()
+        deviation = w - w.mean()
         n = max(len(instances), 1)
-        penalty = 0.5 * l2 * float(apart @ apart) + 0.5 * _RIDGE * float(w @ w)
-        return loss / n + penalty, gradient[0] / n + l2 * apart + _RIDGE * w
+        penalty = 0.5 * l2 * float(deviation @ deviation) + 0.5 * _RIDGE * float(w @ w)
+        return loss / n + penalty, gradient[0] / n + l2 * deviation + _RIDGE * w
 
     def hessian(self, w: Floats, l2: float, instances: Ints) -> Floats:
         """Return the second derivatives of the penalised mean loss."""
@@ -590,16 +588,16 @@ class _WeightLoss(NamedTuple):
         return out / max(len(instances), 1) + (l2 + _RIDGE) * np.eye(len(w)) - l2 / len(w)
 
     def _rows(self) -> tuple[Ints, Ints, Codes, Floats]:
-        """Return the z-scores as rows for the kernels: one row for every slot, of one block."""
+        """Return the z-scores in the form of the kernels: one row for each slot, all of block 0."""
         return self.offsets, np.arange(len(self.z) + 1), np.zeros(len(self.z), dtype=np.int32), self.z
 
     def minimum(self, l2: float, instances: Ints) -> Floats:
-        """Return the weights >= 0 of the smallest penalised loss."""
+        """Return the weights >= 0 that minimise the penalised loss."""
         start = np.full(self.z.shape[1], 1.0 / self.z.shape[1])
         found = minimise(lambda w: self.value(w, l2, instances), start, options=_SOLVER, bounds=(0.0, None))
         w = np.maximum(found.x, 0.0)
-        # Newton steps in the weights above 0, so that the result depends on the path of the solver only by rounding.
-        for _ in range(_POLISH):
+        # Newton steps in the weights above 0 make the result independent of the path of the solver, up to rounding.
+        for _ in range(_NEWTON_STEPS):
             free = w > 0
             gradient = self.value(w, l2, instances)[1][free]
             w[free] -= np.linalg.solve(self.hessian(w, l2, instances)[np.ix_(free, free)], gradient)
@@ -612,19 +610,21 @@ def _select_penalty(
 ) -> float:
     """Return the strongest penalty whose held-out metric is below the best by at most one paired standard error.
 
-    The loss itself is no judge here: it changes a little for every item of an instance, so that its differences are
-    many standard errors wide where the order of the first items is the same.
+    The loss does not serve here: every item of an instance changes it a little, so its differences may be many
+    standard errors wide although the order of the first items is the same.
     """
     # Instances outside the folds have no held-out scores.
     z = np.column_stack([standardise_within(np.nan_to_num(column), slots.offsets) for column in scores.T])
     values = []
-    for l2 in _PATH:
+    for l2 in _PENALTIES:
         total = np.zeros(len(z))
         for fold, instances in enumerate(folds):
             own = ranges(slots.offsets[instances], slots.offsets[instances + 1])
             total[own] = z[own] @ problem.minimum(l2, np.flatnonzero(problem.folds != fold))
-        values.append(metric.values(_level(total, slots.offsets))[np.concatenate(folds)])
+        values.append(metric.values(_with_exact_ties(total, slots.offsets))[np.concatenate(folds)])
     best = int(np.argmax([round(float(value.mean()), 12) for value in values]))
     lost = [values[best] - value for value in values]
-    allowed = [l2 for l2, own in zip(_PATH, lost, strict=True) if own.mean() <= own.std(ddof=1) / np.sqrt(len(own))]
+    allowed = [
+        l2 for l2, own in zip(_PENALTIES, lost, strict=True) if own.mean() <= own.std(ddof=1) / np.sqrt(len(own))
+    ]
     return max(allowed)

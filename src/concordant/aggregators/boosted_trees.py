@@ -1,6 +1,6 @@
-"""BoostedTrees: LambdaMART, gradient boosted decision trees for a ranking metric, on what experts say and on features.
+"""BoostedTrees: LambdaMART, gradient boosted decision trees for a ranking metric, on expert features and item features.
 
-LightGBM grows the trees. They are kept as arrays of numbers, and scored and explained by kernels of our own.
+LightGBM grows the trees. They are stored as arrays; prediction and explanation use Concordant's own kernels.
 """
 
 from __future__ import annotations
@@ -49,14 +49,14 @@ if TYPE_CHECKING:
 
 __all__ = ["BoostedTrees"]
 
-# Trees where no instance can be held out to find their number.
-_TREES_UNWATCHED = 100
-# Folds to hold out, if there are fewer models than these.
+# The number of trees if no instance can be held out to choose it.
+_TREES_WITHOUT_VALIDATION = 100
+# The smallest number of folds, each model holding one out.
 _FEWEST_FOLDS = 5
-# LightGBM refuses longer lists.
+# The longest list that LightGBM accepts.
 _LONGEST = 10_000
 _RRF_K = 60.0
-# In the order of `TreeArrays`.
+# The attributes of `TreeArrays`, in its order.
 _TREE_ATTRIBUTES = (
     "model_offsets_",
     "tree_offsets_",
@@ -68,47 +68,46 @@ _TREE_ATTRIBUTES = (
     "cover_",
     "unknown_",
 )
-# Settings by the number of training items: each holds below its limit.
+# Settings by the number of training items: (limit, value), the value for fewer items than the limit.
 _LEAVES = ((20_000, 7), (200_000, 15), (np.inf, 31))
 _MODELS = ((100_000, 5), (np.inf, 2))
-# The gains of "xendcg" are powers of 2.
+# "xendcg" computes gains as powers of 2, so the number of different labels is limited.
 _MOST_LEVELS = 31
 _AUTO = one_of("auto")
 
 
 @register_method
 class BoostedTrees(FeatureMethod):
-    """LambdaMART: boosted decision trees on what every expert says of an item, or on features, for a ranking metric.
+    """LambdaMART: boosted decision trees on features of the experts' lists, or of the items, for a ranking metric.
 
-    Each tree corrects the ranking of the trees before it. It splits the items by one feature at a time, so that the
-    score can depend on several experts together: "not listed by e1, but among the first ten of e2". LightGBM grows the
-    trees; `fit` needs the extra `boost`, and prediction does not.
+    Each tree corrects the ranking of the trees before it. It splits the items by one feature at a time, so the score
+    can depend on several experts together: "not listed by e1, but among the first ten of e2". LightGBM grows the trees:
+    `fit` needs the extra `boost`, prediction does not.
 
     The input is preferences, `Features`, or both (`features=`). Preferences become columns. Each expert has the
     potentials of the `CRF`, the rank, the rank over the length of the list, 1 over the rank, and the singular vectors
     of `SVDRank`. All experts together have statistics: how many list the item, the sums of their potentials, the mean,
     best, worst and median place, the mean reciprocal rank and the RRF score; each also as a z-score within the
-    instance. An item that an expert does not list is unknown (NaN) in its columns, and every split learns where unknown
-    values go. Features may be NaN too.
+    instance. If an expert does not list an item, its columns are unknown (NaN) for this item, and every split learns
+    where unknown values go. Features may be NaN too.
 
-    `fit` grows several models side by side, each from its own draws of rows and columns. Their number of trees is the
-    one at which the metric `select` is best on instances that are held out: those of `validation=`, on which the models
-    are judged together; or else of each model another part of the training instances, a fifth by default, so that
-    every instance is judged by models that have not seen it. It stops when `patience` trees have brought nothing. With
-    B models, the score of item i is
+    `fit` grows several models at the same time, each from its own draws of rows and columns. The number of trees is the
+    one with the best metric `select` on held-out instances. These are the instances of `validation=`, scored by all
+    models; otherwise each model holds out another part of the training instances, by default a fifth, and scores it.
+    `fit` stops when `patience` trees brought no improvement. With B models, the score of item i is
 
         score(i) = (1/B) Σ_b Σ_t v_bt(i)
 
     where v_bt(i) is the value of the leaf of tree t of model b that item i falls into.
 
-    Estimand: scores under which NDCG is greatest on instances like those of training. LambdaMART follows gradients
-    without an objective, so this is its aim and no likelihood.
+    Estimand: scores that maximise NDCG on instances like the training instances. LambdaMART follows gradients without
+    an objective function, so this is an aim and no likelihood.
 
     Parameters
     ----------
     objective : {"lambdarank", "xendcg"}
-        The gradients: "lambdarank" of LambdaMART, whose pairs of items count by the change of NDCG when they swap; or
-        "xendcg", the cross-entropy of randomised gains, which errs on other instances.
+        The gradients: "lambdarank", in which each pair of items is weighted by the change of NDCG if the two swap; or
+        "xendcg", the cross-entropy of randomised gains. The two err on different instances.
     leaves : int or "auto"
         Leaves of a tree; "auto" is 7 for fewer than 20,000 training items, 15 for fewer than 200,000, and 31 above.
     learning_rate : float
@@ -128,12 +127,12 @@ class BoostedTrees(FeatureMethod):
     gain : {"exponential", "linear"}
         2^label - 1, or the label; the gain of a negative label is 0.
     max_items : int
-        The largest number of items of an instance to learn from, at most 10,000. Of larger instances the items with a
-        gain are taken, then the best by RRF, and a random sample of the others as large.
+        The largest number of items of an instance to learn from, at most 10,000. Of a larger instance at most half of
+        these are random items with a gain; the rest are, in equal parts, the best others by RRF and random others.
     unjudged : {"zero", "drop"}
-        Whether training items without a label count as labelled 0, or are left out.
+        Whether training items without a label have label 0, or are left out.
     unknown_experts : {"error", "ignore"}
-        How to treat experts that were not in the training data.
+        What `predict` does about experts that were not in the training data.
     select : str
         The metric that selects the number of trees, in the papers' convention.
     random_state : int
@@ -146,7 +145,7 @@ class BoostedTrees(FeatureMethod):
     feature_names_ : list of str
         The names of the columns, such as "bm25.rank" and "(consensus).rrf".
     importance_ : float64[columns]
-        The share of every column in the gain of all splits, as LightGBM measures it.
+        The share of each column in the total gain of the splits, as LightGBM reports it.
     model_offsets_, tree_offsets_ : int64[models + 1], int64[trees + 1]
         Offsets of the trees of every model, and of the nodes of every tree.
     split_feature_, threshold_, left_, right_, leaf_value_, cover_, unknown_ : arrays of nodes
@@ -160,12 +159,12 @@ class BoostedTrees(FeatureMethod):
     The result does not depend on the order of rows, items, experts, instances or columns, nor on the number of threads.
     Another version of LightGBM may grow other trees. Cost O(trees × depth) per item.
 
-    The scores of the models are averaged as they are, so that explanations add up item by item. Averages of their
+    The scores of the models are averaged without standardisation, so that explanations add up item by item. Averages of
     z-scores within the instance are no better: on the validation parts of MQ2008-agg NDCG@1 is 0.06 points lower
     (standard error 0.04), NDCG@5 0.01 (0.02) and MAP 0.02 (0.02).
 
-    `explain` splits a score into Shapley values (TreeSHAP), added up by expert. Those of the statistics belong to all
-    experts together and are called "(consensus)".
+    `explain` splits a score into Shapley values (TreeSHAP), added up by expert. Those of the statistics over all
+    experts are shown as "(consensus)".
 
     A fit is not resumed from a checkpoint: LightGBM cannot continue the random draws of an interrupted fit. Inside
     `checkpoint` a warning says so. Ctrl-C ends the fit and keeps the trees so far.
@@ -278,7 +277,7 @@ class BoostedTrees(FeatureMethod):
         return TreeArrays(*(getattr(self, name) for name in _TREE_ATTRIBUTES))
 
     def _score_matrix(self, X: Floats, slots: Slots | None) -> Floats:
-        """Return the mean of the models for every row."""
+        """Return the mean score of the models for each row."""
         from concordant.kernels.trees import leaf_sums
 
         trees = self._trees()
@@ -302,7 +301,7 @@ class BoostedTrees(FeatureMethod):
         return names, values[:, :-1], values[:, -1]
 
     def _groups(self) -> tuple[list[str], Ints]:
-        """Return whose the contributions are: experts, the statistics, and features; and the group of every column."""
+        """Return the names of the contributions (experts, statistics, features), and the group of each column."""
         experts = self.__dict__.get("experts_", [])
         names = [*experts, *([CONSENSUS] if experts else []), *self.item_features_]
         widths = [N_OF_EXPERT] * len(experts) + [N_CONSENSUS] * bool(experts) + [1] * len(self.item_features_)
@@ -326,23 +325,23 @@ class BoostedTrees(FeatureMethod):
     def _check_state(self) -> None:
         if "split_feature_" not in self.__dict__:
             return
-        lacking = [name for name in _TREE_ATTRIBUTES if name not in self.__dict__]
+        missing = [name for name in _TREE_ATTRIBUTES if name not in self.__dict__]
         columns = len(self.feature_names_)
-        if lacking or not all(isinstance(name, str) for name in self.feature_names_):
-            raise DataError(f"the parts of this {type(self).__name__} do not go together.")
+        if missing or not all(isinstance(name, str) for name in self.feature_names_):
+            raise DataError(f"the attributes of this {type(self).__name__} are inconsistent.")
         if fault := self._trees().fault(columns):
             raise DataError(f"{fault}.")
         experts = self.__dict__.get("experts_", [])
         width = N_OF_EXPERT * len(experts) + N_CONSENSUS * bool(experts)
-        right = (
+        consistent = (
             columns == width + len(self.item_features_)
             and self.item_features_ == self.feature_names_[width:]
             and self.importance_.shape == (columns,)
             and ("shared_" in self.__dict__) == bool(experts)
             and (not experts or self.shared_ in (-1, len(experts) - 1))
         )
-        if not right:
-            raise DataError(f"the parts of this {type(self).__name__} do not go together.")
+        if not consistent:
+            raise DataError(f"the attributes of this {type(self).__name__} are inconsistent.")
         check_record(self)
 
     # Learning.
@@ -363,7 +362,7 @@ class BoostedTrees(FeatureMethod):
             block_of_expert = blocks.block_of_expert(preferences, name, self.unknown_experts)
             self.training_ = TrainingSummary.of(preferences, block_of_expert, len(blocks), truth.instances).record()
         order = canonical_lists(table, truth, False)
-        # Neither better nor worse items first, because LambdaMART begins with all items tied in this order.
+        # Shuffled, because LambdaMART starts with all items tied in this order.
         own_list = list_ids(order.lists.offsets)
         shuffled = hashed(order.lists.key[own_list] ^ hashed(np.arange(len(own_list), dtype=np.uint64)))
         rows_in_order = order.rows[np.lexsort((shuffled, own_list))]
@@ -377,7 +376,7 @@ class BoostedTrees(FeatureMethod):
         self._grow(lists, order, rows_in_order, table, labels, truth, held)
 
     def _settings(self, n_items: int) -> GrowthSettings:
-        """Return the settings for so many training items."""
+        """Return the settings for `n_items` training items."""
         leaves = self.leaves if isinstance(self.leaves, int) else _by_size(n_items, _LEAVES)
         least = self.min_items if isinstance(self.min_items, int) else min(max(n_items // 50, 3), 40)
         return GrowthSettings(
@@ -394,64 +393,64 @@ class BoostedTrees(FeatureMethod):
         truth: MatchedLabels,
         held: tuple[Features, Labels] | None,
     ) -> None:
-        """Grow the models side by side, and keep the number of trees at which the held-out metric is best."""
+        """Grow all models tree by tree, and keep the number of trees with the best held-out metric."""
         name, n_lists = type(self).__name__, len(lists.offsets) - 1
         n_models = self.models if isinstance(self.models, int) else _by_size(len(rows), _MODELS)
-        judge = _Judge.of(self, table, labels, truth, held, order, n_models)
-        if judge is None:
+        held_out = _HeldOutMetric.of(self, table, labels, truth, held, order, n_models)
+        if held_out is None:
             self._warn(
-                f"{name} learns from {counted(n_lists, 'instance')}, too few to hold any out: the number of trees is "
-                f"{min(self.trees, _TREES_UNWATCHED)}, whatever they bring.",
+                f"{name} learns from {counted(n_lists, 'instance')}, too few to hold any out: it grows "
+                f"{min(self.trees, _TREES_WITHOUT_VALIDATION)} trees without validation.",
                 DataWarning,
             )
         elif self.trees > 1:
-            require_selective_metric(self, judge.metric, truth, held, self.select)
+            require_selective_metric(self, held_out.metric, truth, held, self.select)
         settings = self._settings(len(rows))
-        limit = self.trees if judge is not None else min(self.trees, _TREES_UNWATCHED)
+        limit = self.trees if held_out is not None else min(self.trees, _TREES_WITHOUT_VALIDATION)
 
-        def begun(m: int) -> GrowingTrees:
-            own, X = (np.arange(n_lists), None) if judge is None else judge.split(m, lists, order)
+        def start(m: int) -> GrowingTrees:
+            own, X = (np.arange(n_lists), None) if held_out is None else held_out.split(m, lists, order)
             return GrowingTrees(lists, own, X, settings, id_hash(f"{self.random_state}:{m}") % 2**31)
 
         with without_progress():
-            models = map_instances(begun, n_models)
+            models = map_instances(start, n_models)
         trace: list[float] = []
-        best, value, done = 0, -np.inf, 0
+        best_trees, value, done = 0, -np.inf, 0
         try:
             while done < limit:
                 with without_progress():
                     map_instances(lambda m: models[m].grow(), n_models)
-                now = np.nan if judge is None else judge.value([model.scores for model in models])
+                now = np.nan if held_out is None else held_out.value([model.scores for model in models])
                 trace.append(now)
                 done += 1
-                if judge is None or now > value:
-                    best, value = done, now
+                if held_out is None or now > value:
+                    best_trees, value = done, now
                 report_progress(done, limit)
-                report_status("" if judge is None else f"{self.select} {value:.4f} at tree {best}")
-                if judge is not None and done - best >= self.patience:
+                report_status("" if held_out is None else f"{self.select} {value:.4f} at tree {best_trees}")
+                if held_out is not None and done - best_trees >= self.patience:
                     break
         except (KeyboardInterrupt, SystemExit) as stop:
-            if not best:
+            if not best_trees:
                 raise
             self.fit_info_.interrupted = f"after tree {done} of {limit}"
             self._interrupt = stop
             self._warn(
-                f"{name} was interrupted {self.fit_info_.interrupted}: the trees up to {best} are kept.",
+                f"{name} was interrupted {self.fit_info_.interrupted}: the trees up to {best_trees} are kept.",
                 ConvergenceWarning,
             )
         info = self.fit_info_
         info.n_iter, info.converged = done, not info.interrupted
-        if judge is not None:
+        if held_out is not None:
             info.trace, info.validation, info.objective = trace, value, value
-            info.chosen = {"trees": best}
-        grown = [model.trees(model.counts[best - 1]) for model in models]
+            info.chosen = {"trees": best_trees}
+        grown = [model.trees(model.counts[best_trees - 1]) for model in models]
         for attribute, array in zip(_TREE_ATTRIBUTES, joined_trees(grown, order.columns), strict=True):
             setattr(self, attribute, array)
         self.importance_ = split_gains(grown, order.columns)
 
 
-class _Judge:
-    """The held-out part of every model, and the metric that the number of trees is chosen by.
+class _HeldOutMetric:
+    """The held-out instances of each model, and the metric that chooses the number of trees.
 
     Parameters
     ----------
@@ -460,7 +459,7 @@ class _Judge:
     parts : list of int64[]
         For every model, the slots that it scores.
     lists : list of int64[] or None
-        For every model the lists that it does not learn from; None if the slots are those of a validation part.
+        For every model the lists that it holds out; None with a validation part.
     X : float64[slots, features]
         The features of all slots.
     """
@@ -484,8 +483,8 @@ class _Judge:
         held: tuple[Features, Labels] | None,
         order: CanonicalLists,
         n_models: int,
-    ) -> _Judge | None:
-        """Return the judge: of the validation part, or of parts of the training data; None if these are too small."""
+    ) -> _HeldOutMetric | None:
+        """Return the metric on the validation part, or on folds of the training data; None with too few instances."""
         name = type(owner).__name__
         if held is not None:
             metric = ValidationMetric(*held, metric=owner.select, unjudged=owner.unjudged)
@@ -520,11 +519,11 @@ class _Judge:
         return own, self._X[self._parts[m]][:, order.columns]
 
     def value(self, scores: list[Floats]) -> float:
-        """Return the metric of the mean score of the models that hold an instance out."""
+        """Return the metric; the score of an instance is the mean over the models that hold it out."""
         total = np.zeros(len(self._X))
         for part, score in zip(self._parts, scores, strict=True):
             total[part] += score
-        # Rounded, so that ties between numbers of trees do not depend on the order of the instances in the mean.
+        # Rounded, because the order of the instances changes the last digits of the mean.
         return round(self.metric(total / np.maximum(self._times, 1), self._instances), 12)
 
 
@@ -534,7 +533,7 @@ def _by_size(n_items: int, steps: tuple[tuple[float, int], ...]) -> int:
 
 
 def _levels(truth: MatchedLabels, gain: str) -> tuple[Floats, Ints]:
-    """Return the different gains of the labels, ascending and relative to the largest, and the level of every slot."""
+    """Return the distinct gains, ascending and up to a common factor, and the index of the gain of each slot."""
     label = np.maximum(truth.label, 0.0)
     most = float(label.max())
     if gain == "exponential":
@@ -546,14 +545,14 @@ def _levels(truth: MatchedLabels, gain: str) -> tuple[Floats, Ints]:
     return values, level.astype(np.int64)
 
 
-def _rows_to_learn(data: Any, truth: MatchedLabels, most: int) -> Ints:
-    """Return the labelled slots of the usable instances, at most so many of each."""
+def _rows_to_learn(data: Any, truth: MatchedLabels, max_items: int) -> Ints:
+    """Return the labelled slots of the usable instances, at most `max_items` of each."""
     usable = np.zeros(len(data), dtype=np.bool_)
     usable[truth.instances] = True
     instance = data.slots.instance
     kept = usable[instance] & ~np.isnan(truth.label)
     sizes = np.bincount(instance[kept], minlength=len(data))
-    large = np.flatnonzero(sizes > most)
+    large = np.flatnonzero(sizes > max_items)
     if not len(large):
         return np.flatnonzero(kept)
     rrf = np.zeros(data.slots.n_slots)
@@ -561,30 +560,32 @@ def _rows_to_learn(data: Any, truth: MatchedLabels, most: int) -> Ints:
         weight = np.repeat(data.weights, data.list_lengths)
         rrf = np.bincount(data.slot, weight / (_RRF_K + data.ranks("average")), minlength=data.slots.n_slots)
     for n in large.tolist():
-        own = np.flatnonzero(kept & (instance == n))
-        chance = np.array(
-            [id_hash(f"{data.instances[n]}\0{data.slots.items[slot]}") for slot in own.tolist()], dtype=np.uint64
+        items = np.flatnonzero(kept & (instance == n))
+        random_key = np.array(
+            [id_hash(f"{data.instances[n]}\0{data.slots.items[slot]}") for slot in items.tolist()], dtype=np.uint64
         )
-        with_gain = truth.label[own] > 0
-        # Of the items with a gain at most half of the room, the best half of the rest by RRF, and others at random.
-        first = own[with_gain][np.argsort(chance[with_gain])][: max(most // 2, 1)]
-        rest = np.setdiff1d(own, first)
-        by_rrf = rest[np.lexsort((chance[np.isin(own, rest)], -np.round(rrf[rest], 12)))]
-        room = most - len(first)
-        best, others = by_rrf[: room - room // 2], by_rrf[room - room // 2 :]
-        drawn = others[np.argsort(chance[np.searchsorted(own, others)])][: room // 2]
-        kept[own] = False
+        with_gain = truth.label[items] > 0
+        # At most half are items with a gain; the rest are, in equal parts, the best others by RRF and random ones.
+        first = items[with_gain][np.argsort(random_key[with_gain])][: max(max_items // 2, 1)]
+        others_of_instance = np.setdiff1d(items, first)
+        by_rrf = others_of_instance[
+            np.lexsort((random_key[np.isin(items, others_of_instance)], -np.round(rrf[others_of_instance], 12)))
+        ]
+        n_others = max_items - len(first)
+        best, others = by_rrf[: n_others - n_others // 2], by_rrf[n_others - n_others // 2 :]
+        drawn = others[np.argsort(random_key[np.searchsorted(items, others)])][: n_others // 2]
+        kept[items] = False
         kept[np.concatenate([first, best, drawn])] = True
     return np.flatnonzero(kept)
 
 
 def _require_varying(lists: TrainingLists, owner: str) -> None:
-    """Raise DataError if no feature differs between two items of one list; unknown values are alike."""
+    """Raise DataError if no feature differs between two items of one list; unknown values count as equal."""
     inside = np.ones(max(len(lists.X) - 1, 0), dtype=np.bool_)
     inside[lists.offsets[1:-1] - 1] = False
     above, below = lists.X[:-1][inside], lists.X[1:][inside]
     if not ((above != below) & ~(np.isnan(above) & np.isnan(below))).any():
         raise DataError(
             f"{owner} has nothing to learn from: in none of the {len(lists.offsets) - 1} usable instances does "
-            "anything tell two items apart."
+            "a feature tell two items apart."
         )

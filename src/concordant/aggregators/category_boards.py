@@ -1,4 +1,4 @@
-"""Boards by category beside the overall one: partially pooled Bradley-Terry, and differences between categories.
+"""Leaderboards by category: partially pooled Bradley-Terry scores, and differences between categories.
 
 The model and its fit are in `_partial_pooling`.
 """
@@ -47,18 +47,18 @@ __all__ = ["NO_CATEGORY", "CategoryBoards", "Spread", "category_boards"]
 
 # The category of votes without one.
 NO_CATEGORY = "(none)"
-# Up to this many scores the covariance of all categories is computed unless `uncertainty` says otherwise.
-_MANY_SCORES = 5000
-# Draws for intervals of many differences at once, and how many are held together.
+# With more scores than this, intervals are computed only if `uncertainty` asks for them.
+_MAX_SCORES = 5000
+# Draws for simultaneous intervals, and the number of draws in memory at a time.
 _DRAWS, _CHUNK = 4000, 250
 # The share of a score's variance that is added so that a singular covariance has a Cholesky factor.
 _JITTER = 1e-9
 # Lines of the printed form, and items of each.
-_LINES, _SHOWN = 8, 4
+_CATEGORIES_SHOWN, _ITEMS_SHOWN = 8, 4
 
 
 class Spread(NamedTuple):
-    """The standard deviation of what categories add to the strength of an item: its posterior mean and interval."""
+    """The standard deviation of the deviations of categories: its posterior mean and interval."""
 
     value: float
     lower: float
@@ -68,14 +68,15 @@ class Spread(NamedTuple):
 def category_boards(
     votes: Comparisons, method: BradleyTerry | str = "bradley-terry", *, pooling: str = "partial"
 ) -> CategoryBoards:
-    """Return a board for every category of the votes beside the overall one.
+    """Return a board for each category of the votes, and the overall board.
 
     With partial pooling the score of an item in a category is its strength, which all categories share, plus a
     deviation: deviations are normal with mean 0, and their standard deviation (`spread`) is learned. A category with
-    many votes keeps its own scores; one with few is drawn to what the other categories say, as far as these agree.
+    many votes keeps its own scores; the scores of one with few votes are shrunk towards the other categories, as far as
+    these agree.
 
-    Votes without a category are a category of their own, "(none)". Every board has all items; one that was never
-    compared in a category has there the score that the other categories give it, with a wide interval.
+    Votes without a category form the category "(none)". Every board has all items. With partial pooling an item that
+    was never compared in a category gets a score there from the other categories, with a wide interval.
 
     Parameters
     ----------
@@ -85,8 +86,8 @@ def category_boards(
         The model, with its settings: ties, prior, side effect, covariates, half-life, anchor and intervals hold for all
         boards. It is copied and not changed.
     pooling : {"partial", "none"}
-        "none": each category has its scores from its own votes alone. Either way categories share the tie parameter,
-        the side effect and the effects of covariates.
+        "none": each category is scored from its own votes only. In both cases categories share the tie parameter, the
+        side effect and the effects of covariates.
 
     Returns
     -------
@@ -96,9 +97,8 @@ def category_boards(
     -----
     The standard deviation of deviations, τ, has a half-normal prior with standard deviation 1 (log odds) and is
     integrated out: scores are posterior means, and intervals include the uncertainty of τ. Where votes name experts,
-    intervals are clustered by expert over all categories. In simulations intervals of level 95 %
-    hold the truth in 94 to 96 % of cases where categories differ, and in 97 to 98 % where they do not differ at all
-    (docs/results.md).
+    intervals are clustered by expert over all categories. In simulations intervals of level 95 % hold the truth in 94
+    to 96 % of cases where categories differ, and in 97 to 98 % where they do not differ at all (docs/results.md).
 
     Cost: O(C M³) for each of some 70 Newton steps, C categories of M items, and O(C² M²) memory; with experts O(C³ M³)
     in all for the covariance. Above 5,000 scores there are no intervals unless `uncertainty` asks for them.
@@ -145,27 +145,27 @@ def category_boards(
 
 
 def _check_partial(model: BradleyTerry) -> None:
-    """Raise for settings that partial pooling does not know."""
-    asked = {
+    """Raise for settings that partial pooling does not support."""
+    settings = {
         "reliability=True": model.reliability,
         "families": bool(model.families),
         "varying": bool(model.varying),
         "optimizer='gd'": model.optimizer == "gd",
         "uncertainty='bootstrap'": model.uncertainty == "bootstrap",
     }
-    wrong = [name for name, given in asked.items() if given]
-    if wrong:
+    unsupported = [name for name, given in settings.items() if given]
+    if unsupported:
         raise ParameterError(
-            f"partial pooling over categories goes without {', '.join(wrong)}. Leave it out, or fit each category "
-            "alone with pooling='none'."
+            f"partial pooling over categories does not support {', '.join(unsupported)}. Leave it out, or fit each "
+            "category alone with pooling='none'."
         )
 
 
 def _categories_of(votes: Comparisons) -> tuple[list[str], dict[str, float], Ints]:
-    """Return the categories that have votes, most votes first and "(none)" last, their votes, and each row's number."""
+    """Return the categories with votes (most votes first, "(none)" last), their votes, and the category of each row."""
     if len(votes) != 1:
         raise DataError(
-            f"boards by category are of one instance, and these votes have {len(votes)}. Select one: votes[['ID']]."
+            f"category_boards takes votes of one instance. Got {len(votes)} instances. Select one: votes[['ID']]."
         )
     if votes.columns.category is None:
         raise DataError("the votes have no categories. Read them with category='COLUMN', the column that holds them.")
@@ -175,7 +175,7 @@ def _categories_of(votes: Comparisons) -> tuple[list[str], dict[str, float], Int
     if total[-1] and NO_CATEGORY in known:
         raise DataError(
             f"there are votes without a category, and a category is called {NO_CATEGORY!r}, which is what they would "
-            "be called. Rename it, or give every vote a category."
+            "be called. Rename that category, or give every vote a category."
         )
     order = np.argsort(-total[:-1], kind="stable")
     order = np.append(order, len(known))
@@ -190,7 +190,7 @@ def _categories_of(votes: Comparisons) -> tuple[list[str], dict[str, float], Int
 
 
 def _split(votes: Comparisons, names: Sequence[str], number: Ints) -> Comparisons:
-    """Return the votes with an instance for each category, all with all items in the same order."""
+    """Return the votes with one instance for each category; all instances have the same items."""
     m = votes.n_slots
     rows = np.argsort(number, kind="stable")
     rows = rows[np.searchsorted(number[rows], 0) :]
@@ -224,7 +224,7 @@ def _pooled_boards(model: BradleyTerry, votes: Comparisons) -> tuple[Consensus, 
     n, m = len(votes), int(votes.slots.offsets[1])
     has_experts = votes.expert is not None
     kind = model._interval_kind(has_experts)
-    if kind != "none" and model.uncertainty == "auto" and n * m > _MANY_SCORES:
+    if kind != "none" and model.uncertainty == "auto" and n * m > _MAX_SCORES:
         warn(
             f"no intervals: the covariance of {n * m:,} scores of {n} categories takes {(n * m) ** 2 * 8 / 1e9:.1f} GB "
             f"several times over. Ask for it with uncertainty={kind!r}.",
@@ -232,7 +232,7 @@ def _pooled_boards(model: BradleyTerry, votes: Comparisons) -> tuple[Consensus, 
         )
         kind = "none"
     if kind == "sandwich" and len(np.unique(votes.row_expert[votes.outcomes > 0])) < 2:
-        # The overall board warns of it.
+        # The overall board has warned of it.
         kind = "none"
     pooled = pool(
         outcomes,
@@ -257,8 +257,8 @@ def _pooled_boards(model: BradleyTerry, votes: Comparisons) -> tuple[Consensus, 
             known = ScoreCovariance.of(pooled.covariance[own, own])
             spreads[c] = known._replace(freedom=pooled.freedom[c])
     score, spreads = relative_to_anchor(votes.slots, score, spreads, anchors)
-    words = model._interval_method(kind, has_experts)
-    if words is None:
+    interval_method = model._interval_method(kind, has_experts)
+    if interval_method is None:
         return Consensus.from_codes(votes.slots, score, gauge=gauge, scale="log-odds"), pooled
     board = with_intervals(
         votes.slots,
@@ -267,7 +267,7 @@ def _pooled_boards(model: BradleyTerry, votes: Comparisons) -> tuple[Consensus, 
         level=model.level,
         rank_ranges=model.rank_ranges,
         gauge=gauge,
-        method=f"{words}, partially pooled over categories",
+        method=f"{interval_method}, partially pooled over categories",
         known=np.tile(outcomes.compared.reshape(n, m).any(axis=0), n),
         scale="log-odds",
     )
@@ -303,8 +303,7 @@ class CategoryBoards:
     by_category : Consensus
         The boards of the categories, each an instance.
     spread : Spread or None
-        The standard deviation of what categories add to the strength of an item, with its interval; None without
-        pooling.
+        The standard deviation of the deviations of categories, with its interval; None without pooling.
     pooling : {"partial", "none"}
         How the boards were made.
     method : BradleyTerry
@@ -329,9 +328,9 @@ class CategoryBoards:
     pooling: str
     method: BradleyTerry
     n_votes: dict[str, float]
-    # All scores by category with their posterior, relative to the mean; None where categories are independent.
+    # The posterior of all scores by category, relative to their mean; None if categories are independent.
     _pooled: PooledScores | None = field(default=None)
-    # The items whose mean is the origin, by category, and points per unit of log odds; None: as the method says.
+    # By category, the items whose mean is the origin; None for the anchor of the method.
     _origins: tuple[Ints, ...] | None = field(default=None)
 
     @property
@@ -361,8 +360,8 @@ class CategoryBoards:
     def scaled(self, scale: str = "elo", *, anchor: Any = None, anchor_at: float | None = None) -> CategoryBoards:
         """Return all boards on another scale, relative to the anchor; the arguments are those of `Consensus.scaled`.
 
-        An anchor has the same score in every category, so that differences between categories are relative to it. The
-        mean of several models varies less between categories than one.
+        An anchor has the same score in every category, so differences between categories are relative to it. The mean
+        of several models varies less between categories than one model.
         """
         origins, _ = find_origins(self.by_category, scale, anchor, anchor_at)
         m = self.by_category.n_slots // len(self)
@@ -381,7 +380,7 @@ class CategoryBoards:
         return replace(self, overall=overall, by_category=by_category)
 
     def differences(self, against: str = "others", *, level: float | None = None) -> pl.DataFrame:
-        """Return how far the scores of items differ between categories, the clearest differences first.
+        """Return the differences of scores between categories, the most significant first.
 
         Parameters
         ----------
@@ -396,13 +395,14 @@ class CategoryBoards:
         frame
             item, category, against, difference, stderr, lower, upper and p_value. Intervals and p values are corrected
             for the number of rows: with probability `level` all intervals contain their differences. They come from the
-            distribution of the largest standardised difference (max-t: 4,000 draws from the posterior, always the same;
-            the smallest p value they give is 1/4,001). Items that are not known in a category are left out.
+            distribution of the largest standardised difference (max-t, from 4,000 draws of the posterior, which are
+            always the same). The smallest p value is 1/4,001, or smaller by Bonferroni's bound if the posterior is
+            normal. Items without a standard error in a category are left out.
 
         Notes
         -----
-        The difference is that of the displayed scores: relative to the mean of the items, or to the anchor. Without
-        pooling the categories are taken as independent.
+        Differences are those of the displayed scores, relative to the mean of the items or to the anchor. Without
+        pooling categories count as independent.
 
         Examples
         --------
@@ -424,19 +424,22 @@ class CategoryBoards:
             raise ParameterError.invalid("level", "differences", "a number between 0 and 1", level)
         contrasts, names = self._contrasts(against)
         if self.by_category.stderr is None:
-            raise DataError("the boards have no standard errors, so no errors of differences. Fit with intervals.")
+            raise DataError(
+                "the boards have no standard errors, which differences need. Fit with intervals, such as "
+                "uncertainty='auto'."
+            )
         n = len(self)
         score = self.by_category.score.reshape(n, -1)
         stderr = np.sqrt(np.maximum(self._variances(contrasts), 0.0))
         value = contrasts @ score
-        half_width, p_value = self._simultaneous(contrasts, value, stderr, float(level))
-        shown = np.isfinite(stderr) & (stderr > 0)
+        half_width, p_value = self._simultaneous_intervals(contrasts, value, stderr, float(level))
+        has_error = np.isfinite(stderr) & (stderr > 0)
         with np.errstate(divide="ignore", invalid="ignore"):
-            order = np.argsort(np.where(shown, -np.abs(value / stderr), np.inf).ravel(), kind="stable")
-        order = order[: int(shown.sum())]
+            order = np.argsort(np.where(has_error, -np.abs(value / stderr), np.inf).ravel(), kind="stable")
+        order = order[: int(has_error.sum())]
         row, item = np.divmod(order, score.shape[1])
         items = self.by_category.items[: score.shape[1]].tolist()
-        reach = half_width * stderr
+        margin = half_width * stderr
         return pl.DataFrame(
             {
                 "item": pl.Series([items[i] for i in item.tolist()], dtype=pl.String),
@@ -444,8 +447,8 @@ class CategoryBoards:
                 "against": pl.Series([names[r][1] for r in row.tolist()], dtype=pl.String),
                 "difference": value.ravel()[order],
                 "stderr": stderr.ravel()[order],
-                "lower": (value - reach).ravel()[order],
-                "upper": (value + reach).ravel()[order],
+                "lower": (value - margin).ravel()[order],
+                "upper": (value + margin).ravel()[order],
                 "p_value": p_value.ravel()[order],
             }
         )
@@ -456,25 +459,25 @@ class CategoryBoards:
         if against == "others":
             return np.eye(n) - (1.0 - np.eye(n)) / (n - 1), [(name, "others") for name in names]
         if against == "pairs":
-            which = [(a, b) for a in range(n) for b in range(a + 1, n)]
+            sides = [(a, b) for a in range(n) for b in range(a + 1, n)]
         else:
             b = self._number(against)
-            which = [(a, b) for a in range(n) if a != b]
-        out = np.zeros((len(which), n))
-        for row, (a, b) in enumerate(which):
+            sides = [(a, b) for a in range(n) if a != b]
+        out = np.zeros((len(sides), n))
+        for row, (a, b) in enumerate(sides):
             out[row, a], out[row, b] = 1.0, -1.0
-        return out, [(names[a], names[b]) for a, b in which]
+        return out, [(names[a], names[b]) for a, b in sides]
 
     @cached_property
-    def _wide(self) -> Floats:
-        """By how much few experts widen the interval of each score; NaN for scores without one."""
+    def _widening(self) -> Floats:
+        """The factor by which few experts widen the interval of each score; NaN for scores without an interval."""
         board = self.by_category
-        wide = board.half_widths(np.arange(board.n_slots)) / board._normal_half_width()
-        return wide if board.stderr is None else np.where(np.isnan(board.stderr), np.nan, wide)
+        factor = board.half_widths(np.arange(board.n_slots)) / board._normal_half_width()
+        return factor if board.stderr is None else np.where(np.isnan(board.stderr), np.nan, factor)
 
     @cached_property
     def _all_covariances(self) -> Floats:
-        """The covariance of the displayed scores of all categories, widened where few experts widen the intervals."""
+        """The covariance of the displayed scores of all categories, with the widening for few experts."""
         n = len(self)
         m = self.by_category.n_slots // n
         if self._pooled is not None and self._pooled.covariance is not None:
@@ -483,15 +486,15 @@ class CategoryBoards:
         for c in range(n):
             own = slice(c * m, (c + 1) * m)
             out[own, own] = covariance_of(self.by_category, c)
-        return out * self._wide[:, None] * self._wide
+        return out * self._widening[:, None] * self._widening
 
     def _displayed(self, table: Floats) -> Floats:
-        """Return a covariance of scores relative to the mean as one of the displayed scores, widened."""
-        points = SCALES[str(self.by_category.scale)][0] * self._wide
+        """Return the covariance of the displayed scores from that of scores relative to the mean."""
+        points = SCALES[str(self.by_category.scale)][0] * self._widening
         return self._relative(table) * points[:, None] * points
 
     def _relative(self, table: Floats) -> Floats:
-        """Return rows and columns of a table of scores by category minus those of the origin of their category."""
+        """Return a covariance relative to the origin of each category, for its rows and columns."""
         for _ in range(2):
             # Once the rows, and then the columns as rows.
             table = self._relative_rows(table).T
@@ -515,30 +518,32 @@ class CategoryBoards:
         m = self.by_category.n_slots // n
         each = np.einsum("cidi->icd", self._all_covariances.reshape(n, m, n, m))
         variance = np.einsum("kc,icd,kd->ki", contrasts, each, contrasts)
-        # Rounding leaves a difference that is 0 by definition, as that of an anchor, a variance near 0.
+        # A difference that is 0 by definition, as that of an anchor, has a variance of 0 up to rounding errors.
         whole = np.einsum("kc,icc->ki", contrasts**2, each)
         largest = np.nanmax(whole, axis=1, keepdims=True, initial=0.0)
         out: Floats = np.where(variance <= 1e-9 * largest, 0.0, variance)
         return out
 
-    def _simultaneous(self, contrasts: Floats, value: Floats, stderr: Floats, level: float) -> tuple[float, Floats]:
-        """Return the half-width, in standard errors, of simultaneous intervals, and p values corrected alike."""
+    def _simultaneous_intervals(
+        self, contrasts: Floats, value: Floats, stderr: Floats, level: float
+    ) -> tuple[float, Floats]:
+        """Return the half-width of simultaneous intervals, in standard errors, and adjusted p values."""
         from scipy.special import ndtr, ndtri
 
-        shown = np.isfinite(stderr) & (stderr > 0)
-        n_rows = max(int(shown.sum()), 1)
-        weight = np.where(shown, 1.0 / np.where(shown, stderr, 1.0), 0.0).astype(np.float32)
+        has_error = np.isfinite(stderr) & (stderr > 0)
+        n_rows = max(int(has_error.sum()), 1)
+        weight = np.where(has_error, 1.0 / np.where(has_error, stderr, 1.0), 0.0).astype(np.float32)
         parts = []
         for drawn in self._drawn_errors():
             z = np.einsum("kc,dci->dki", contrasts.astype(np.float32), drawn, optimize=True)
             parts.append(np.abs(z * weight).max(axis=(1, 2), initial=0.0))
         largest = np.sort(np.concatenate(parts))
         with np.errstate(divide="ignore", invalid="ignore"):
-            z = np.abs(np.where(shown, value / stderr, np.nan))
+            z = np.abs(np.where(has_error, value / stderr, np.nan))
         p_value = (1.0 + len(largest) - np.searchsorted(largest, z)) / (1.0 + len(largest))
         half_width = float(np.quantile(largest, level))
         if self._is_normal:
-            # Bonferroni's bound tells small p values apart, and is no smaller than what it bounds but for chance.
+            # Bonferroni's bound also resolves p values below 1 / (number of draws).
             half_width = min(half_width, float(-ndtri((1.0 - level) / (2 * n_rows))))
             p_value = np.minimum(p_value, 2.0 * n_rows * ndtr(-z))
         return half_width, np.minimum(p_value, 1.0)
@@ -551,14 +556,14 @@ class CategoryBoards:
     def _drawn_errors(self) -> Iterator[Floats]:
         """Yield draws of the errors of all displayed scores, by draw, category and item; unknown ones are 0.
 
-        They come from the mixture over τ, because a large τ moves many scores at once. With experts they have a
-        multivariate t distribution, with the median of the degrees of freedom.
+        The draws include τ, because a large τ moves many scores at once. With experts they have a multivariate t
+        distribution with the median of the degrees of freedom.
         """
         from scipy.linalg import cholesky
         from scipy.special import stdtrit
 
         n, board = len(self), self.by_category
-        known = np.isfinite(self._wide)
+        known = np.isfinite(self._widening)
         pooled = self._pooled
         components = () if pooled is None else pooled.components
         weights = np.array([part.weight for part in components] or [1.0])
@@ -569,21 +574,23 @@ class CategoryBoards:
             table = self._displayed(components[k].covariance) if components else self._all_covariances
             own = table[np.ix_(known, known)]
             own[np.diag_indices(len(own))] += _JITTER * max(float(np.diagonal(own).mean()), 1e-300) if len(own) else 0.0
-            root = cholesky(own, lower=True).astype(np.float32) if len(own) else np.zeros((0, 0), np.float32)
+            cholesky_factor = cholesky(own, lower=True).astype(np.float32) if len(own) else np.zeros((0, 0), np.float32)
             shift = np.zeros(len(known), dtype=np.float32)
             if components:
-                moved = self._relative_rows(components[k].shift) * SCALES[str(board.scale)][0] * self._wide
-                shift[known] = moved[known]
+                shifted = self._relative_rows(components[k].shift) * SCALES[str(board.scale)][0] * self._widening
+                shift[known] = shifted[known]
             for first in range(0, count, _CHUNK):
                 size = min(_CHUNK, count - first)
                 drawn = np.zeros((size, len(known)), dtype=np.float32)
-                drawn[:, known] = random.standard_normal((size, len(root)), dtype=np.float32) @ root.T
+                drawn[:, known] = (
+                    random.standard_normal((size, len(cholesky_factor)), dtype=np.float32) @ cholesky_factor.T
+                )
                 drawn += shift
                 if np.isfinite(freedom):
-                    # The covariance is widened to the quantile of t already.
+                    # The covariance already contains the widening of t; divide it out.
                     tail = (1.0 + (0.95 if board.level is None else board.level)) / 2
-                    usual = board._normal_half_width() / float(stdtrit(freedom, tail))
-                    drawn *= (usual * np.sqrt(freedom / random.chisquare(freedom, (size, 1)))).astype(np.float32)
+                    t_scale = board._normal_half_width() / float(stdtrit(freedom, tail))
+                    drawn *= (t_scale * np.sqrt(freedom / random.chisquare(freedom, (size, 1)))).astype(np.float32)
                 yield drawn.reshape(size, n, -1)
 
     def to_frame(self) -> pl.DataFrame:
@@ -599,17 +606,17 @@ class CategoryBoards:
 
     def __repr__(self) -> str:
         m = self.overall.n_slots
-        lines = [f"{len(self)} categories, {counted(m, 'item')}, {self._pooled_words()}"]
+        lines = [f"{len(self)} categories, {counted(m, 'item')}, {self._pooling_text()}"]
         total = sum(self.n_votes.values())
         boards = [("overall", total, self.overall)]
-        boards += [(name, self.n_votes[name], self[name]) for name in self.categories[:_LINES]]
+        boards += [(name, self.n_votes[name], self[name]) for name in self.categories[:_CATEGORIES_SHOWN]]
         for name, n, board in boards:
-            lines.append(f"{name} ({n:,.10g} votes): {board._weak_order(None, _SHOWN)}")
-        if len(self) > _LINES:
-            lines.append(f"… {len(self) - _LINES} more categories")
+            lines.append(f"{name} ({n:,.10g} votes): {board._weak_order(None, _ITEMS_SHOWN)}")
+        if len(self) > _CATEGORIES_SHOWN:
+            lines.append(f"… {len(self) - _CATEGORIES_SHOWN} more categories")
         return describe("CategoryBoards", lines)
 
-    def _pooled_words(self) -> str:
+    def _pooling_text(self) -> str:
         if self.spread is None:
             return "each from its own votes"
         value, lower, upper = (f"{v:.2g}" if self.by_category.scale != "elo" else f"{v:.0f}" for v in self.spread)

@@ -1,9 +1,9 @@
 """Voting rules on ballots: plurality, approval, Bucklin, instant runoff, Coombs and the single transferable vote.
 
 A list is a ballot, and its weight is the number of times it was cast. A ballot supports only the items it names: when
-none of these is left, it is exhausted and counts no more. A ballot that ties items counts as all the ways to order
-them, in equal parts: tied items share its vote. Ties between items are broken by the ballots alone, never by chance,
-names or the order of rows; items that the ballots cannot separate stay tied.
+none of these is left, it is exhausted and no longer counts. Tied items share the vote of a ballot equally, as if it
+were split into equal parts, one for each order of them. Ties between items are broken by the ballots alone, never by
+chance, names or the order of rows; items that the ballots cannot separate stay tied.
 """
 
 from __future__ import annotations
@@ -30,20 +30,21 @@ from concordant.kernels.ties import dense_ranks
 
 __all__ = ["IRV", "STV", "Approval", "Bucklin", "Coombs", "Plurality"]
 
-# Tallies are equal, and a quota is reached, up to this fraction of all votes: the rounding error of long sums.
+# The tolerance, as a fraction of all votes, for equal tallies and for reaching a quota: the rounding error of long
+# sums.
 _TALLY = 1e-10
-# Meek's factors are refined until the surpluses are below the first fraction of all votes; tallies that agree to the
-# second are equal.
+# Meek's method, as fractions of all votes: the surplus at which the iteration stops, and the tolerance for equal
+# tallies.
 _SURPLUS, _MEEK_TALLY = 1e-12, 1e-9
 _MEEK_STEPS = 5000
-# Nanoseconds of a count in rounds for each item of a ballot, as measured.
+# Measured nanoseconds of a count in rounds, for each item of a ballot.
 _PER_CELL = 100.0
 
 
 def top_shares(preferences: Preferences, k: int) -> Floats:
-    """Return the share of every row in the first k places of its list.
+    """Return for each row its share in the first k places of its list: 1 within them and 0 below.
 
-    1 within them and 0 below; g items tied across the k-th place share the places that are left.
+    Items that are tied across the k-th place share the remaining places equally.
 
     Examples
     --------
@@ -65,8 +66,7 @@ class Plurality(Aggregator):
     """Plurality: the number of ballots that put the item first.
 
     score(i) = sum of w / g over the ballots with i among their g tied first items. Items with equal scores stay tied,
-    as do all items that nobody puts first. Below the first place a ballot says nothing, so what it leaves out does not
-    matter.
+    as do all items that nobody puts first. Only the first places of a ballot count.
 
     Notes
     -----
@@ -98,8 +98,8 @@ class Approval(Aggregator):
     """Approval voting: the number of ballots that approve the item.
 
     score(i) = sum of w over the ballots that approve i. A ballot approves the items that it rates `threshold` or more,
-    or its first `k` items, or without both every item that it names. Items tied across the k-th place share the places
-    that are left: each of g items gets r / g of a vote where r places are left. Equal scores stay tied. An item that a
+    or its first `k` items, or without both every item that it names. Items tied across the k-th place share the
+    remaining places: with r places for g items each gets r / g of a vote. Equal scores stay tied. An item that a
     ballot leaves out is not approved.
 
     Parameters
@@ -111,7 +111,7 @@ class Approval(Aggregator):
 
     Notes
     -----
-    Cost O(R) for R rows. Complete rankings approve everything if neither parameter is given. For ratings of several
+    Cost O(R) for R rows. Without `threshold` and `k`, complete rankings approve every item. For ratings of several
     levels a DataWarning then asks for the threshold.
 
     References
@@ -170,18 +170,18 @@ class Approval(Aggregator):
 
 @register_method
 class Bucklin(Aggregator):
-    """Bucklin voting: the fewest places, from the top, in which a majority of the ballots holds the item.
+    """Bucklin voting: the smallest k for which a majority of the ballots has the item among its first k places.
 
     v_i(k) is the weight of the ballots with i among their first k places; items tied across the k-th place share the
-    places that are left. With k_i the smallest k at which v_i(k) is more than half of W, the weight of all ballots,
-    score(i) = M - k_i + v_i(k_i) / W. So a smaller k_i wins, then more votes at that depth. Where a majority never
-    holds i, k_i = M, and the score is at most 1/2. Equal scores stay tied. A ballot gives an item that it leaves out no
-    vote, and still counts in W.
+    remaining places. With k_i the smallest k at which v_i(k) is more than half of W, the weight of all ballots,
+    score(i) = M - k_i + v_i(k_i) / W. So a smaller k_i wins, then more votes at that depth. If no majority ever ranks
+    i, k_i = M, and the score is at most 1/2. Equal scores stay tied. A ballot gives no vote to an item that it leaves
+    out, but still counts in W.
 
     Notes
     -----
-    Cost O(R log D) for R rows in lists of up to D items. The winner has the highest median place; one item that a
-    majority puts first wins, a Condorcet winner may lose.
+    Cost O(R log D) for R rows in lists of up to D items. The winner has the highest median place. An item that a
+    majority puts first wins; a Condorcet winner may lose.
 
     References
     ----------
@@ -203,21 +203,21 @@ class Bucklin(Aggregator):
         p = preferences
         instance, sizes = p.slots.instance, p.slots.sizes.astype(np.float64)
         total = sum_by_instance(p, np.ones(p.n_lists), p.list_weight)[instance]
-        need = 0.5 * total * (1.0 + _TALLY)
+        majority = 0.5 * total * (1.0 + _TALLY)
         first, last = p.positions("min"), p.positions("max")
 
         def votes(depth: Ints) -> Floats:
             return sum_by_slot(p, _shares(first, last, depth[p.slot]), p.list_weight)
 
-        # Votes only grow with the depth, so the smallest one with a majority is between the two.
-        below = np.zeros(p.n_slots, dtype=np.int64)
+        # Votes grow with the depth: find the smallest depth with a majority by bisection.
+        too_shallow = np.zeros(p.n_slots, dtype=np.int64)
         depth = np.full(p.n_slots, int(last.max(initial=0.0)))
         for _ in range(int(depth.max(initial=0)).bit_length()):
-            middle = (below + depth + 1) // 2
-            held = votes(middle) > need
-            depth, below = np.where(held, middle, depth), np.where(held, below, middle)
+            middle = (too_shallow + depth + 1) // 2
+            has_majority = votes(middle) > majority
+            depth, too_shallow = np.where(has_majority, middle, depth), np.where(has_majority, too_shallow, middle)
         reached = votes(depth)
-        k = np.where(reached > need, depth, sizes[instance])
+        k = np.where(reached > majority, depth, sizes[instance])
         return sizes[instance] - k + reached / np.where(total > 0, total, 1.0)
 
 
@@ -246,23 +246,23 @@ class BallotTable(NamedTuple):
 
 
 class VoteCount:
-    """The votes for the first and against the last of the items left on every ballot.
+    """Counts first-place and last-place votes over the remaining items of every ballot.
 
-    When items leave, only the ballots whose first or last items they are among are counted again.
+    When items are removed, only the ballots that had them first or last are counted again.
 
     Parameters
     ----------
     ballots : BallotTable
         The ballots.
     below : bool, optional
-        Whether items that a ballot leaves out are its last ones. None counts no votes against items.
+        Whether items that a ballot leaves out are its last ones. None does not count last places.
 
     Attributes
     ----------
     first, last : float64[M]
-        The votes for and against each item. A ballot that does not separate the items left has no vote against any.
+        The first-place and last-place votes of each item. A ballot that ties all remaining items has no last place.
     items : int64[items left]
-        The items left.
+        The remaining items.
     """
 
     def __init__(self, ballots: BallotTable, below: bool | None = None) -> None:
@@ -271,42 +271,42 @@ class VoteCount:
         self._place = np.ascontiguousarray(ballots.place.T)
         self.first, self.last = np.zeros(n), np.zeros(n)
         self.items = np.arange(n)
-        # The places of the first and last items left; -1 on ballots without a vote.
+        # The places of the first and last remaining items of each ballot; -1 without a vote.
         self._first_place = np.full(n_ballots, -1, dtype=np.int64)
         self._last_place = np.full(n_ballots, -1, dtype=np.int64)
         self._count(np.arange(n_ballots))
 
-    def remove(self, gone: Ints) -> None:
-        """Take items out of the count."""
-        place = self._place[:, gone].T
+    def remove(self, removed: Ints) -> None:
+        """Remove items from the count."""
+        place = self._place[:, removed].T
         loses = (place == self._first_place) | (place == self._last_place)
-        which = np.flatnonzero(loses.any(axis=0))
-        self._add(which, self._places(which), -1.0)
-        self.items = without(self.items, gone)
-        self._count(which)
+        selected = np.flatnonzero(loses.any(axis=0))
+        self._add(selected, self._places(selected), -1.0)
+        self.items = without(self.items, removed)
+        self._count(selected)
 
-    def _count(self, which: Ints) -> None:
+    def _count(self, selected: Ints) -> None:
         """Find the first and last items of some ballots, and add their votes."""
-        if not len(self.items) or not len(which):
+        if not len(self.items) or not len(selected):
             return
-        place = self._places(which)
+        place = self._places(selected)
         first = place.min(axis=1).astype(np.int64)
-        self._first_place[which] = np.where(first < self._missing, first, -1)
+        self._first_place[selected] = np.where(first < self._missing, first, -1)
         if self._below is not None:
             last = (place if self._below else np.where(place < self._missing, place, 0)).max(axis=1).astype(np.int64)
-            self._last_place[which] = np.where(last > first, last, -1)
-        self._add(which, place, 1.0)
+            self._last_place[selected] = np.where(last > first, last, -1)
+        self._add(selected, place, 1.0)
 
-    def _places(self, which: Ints) -> NDArray[Any]:
-        """Return the places of the items left on some ballots."""
-        return self._place.take(which, axis=0).take(self.items, axis=1)
+    def _places(self, selected: Ints) -> NDArray[Any]:
+        """Return the places of the remaining items on some ballots."""
+        return self._place.take(selected, axis=0).take(self.items, axis=1)
 
-    def _add(self, which: Ints, place: NDArray[Any], sign: float) -> None:
-        """Add the votes of some ballots, or take them away."""
+    def _add(self, selected: Ints, place: NDArray[Any], sign: float) -> None:
+        """Add or subtract the votes of some ballots."""
         counted = [(self.first, self._first_place)] + ([] if self._below is None else [(self.last, self._last_place)])
         for votes, at in counted:
-            ballot, item = np.divmod(np.flatnonzero(place == at[which, None]), max(len(self.items), 1))
-            share = sign * self._weight[which] / np.maximum(np.bincount(ballot, minlength=len(which)), 1)
+            ballot, item = np.divmod(np.flatnonzero(place == at[selected, None]), max(len(self.items), 1))
+            share = sign * self._weight[selected] / np.maximum(np.bincount(ballot, minlength=len(selected)), 1)
             np.add.at(votes, self.items[item], share[ballot])
 
 
@@ -314,7 +314,7 @@ class BallotCount(Aggregator):
     """Base class of rules that count ballots in rounds, instance by instance."""
 
     ties: str
-    # Nanoseconds for each pair of items tied on a ballot, and for each pair of items, as measured.
+    # Measured nanoseconds for each pair of items tied on a ballot, and for each pair of items.
     _per_tied_pair: ClassVar[float] = 8.0
     _per_pair: ClassVar[float] = 0.0
 
@@ -346,7 +346,7 @@ class BallotCount(Aggregator):
 
 
 def _ballots(p: Preferences, instance: int, place: NDArray[np.int32], borda: Ints) -> BallotTable:
-    """Return the ballots of one instance that have a weight."""
+    """Return the ballots of one instance with a weight above 0."""
     lists = slice(int(p.list_starts[instance]), int(p.list_starts[instance + 1]))
     offsets = p.list_offsets[lists.start : lists.stop + 1]
     rows = slice(int(offsets[0]), int(offsets[-1]))
@@ -355,8 +355,8 @@ def _ballots(p: Preferences, instance: int, place: NDArray[np.int32], borda: Int
     missing = int(own.max(initial=0)) + 1
     kind = np.uint8 if missing < 255 else np.int32
     table = np.full((n, len(offsets) - 1), missing, dtype=kind)
-    which = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
-    table[p.slot[rows] - int(p.slots.offsets[instance]), which] = own
+    ballot_of_row = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+    table[p.slot[rows] - int(p.slots.offsets[instance]), ballot_of_row] = own
     weight = p.weights[lists]
     if (weight == 0).any():
         table, weight = np.ascontiguousarray(table[:, weight > 0]), weight[weight > 0]
@@ -364,7 +364,7 @@ def _ballots(p: Preferences, instance: int, place: NDArray[np.int32], borda: Int
 
 
 def without_votes(votes: Floats, items: Ints, rounds: Rounds) -> Ints:
-    """Return the items without a vote: they never had one, so one elimination after the other moves nothing."""
+    """Return the items without a vote. They never had one, so eliminating them together changes no tally."""
     return items[votes[items] <= rounds.tolerance]
 
 
@@ -374,15 +374,15 @@ class IRV(BallotCount):
 
     In each round a ballot counts for its first item that is left; items tied there share its weight equally. The item
     with the fewest votes is eliminated. score(i) = the number of items eliminated before i. The winner is the last item
-    left, and is the same as if the count stopped at the first majority. A ballot none of whose items is left is
-    exhausted; whether the items that it leaves out are below or unknown makes no difference.
+    left, and is the same as if the count stopped at the first majority. A ballot is exhausted when none of its items is
+    left. Whether missing items are below or unknown makes no difference.
 
     Parameters
     ----------
     ties : {"break", "keep"}
-        Between items with the fewest votes. "break": the one with fewer votes in the latest earlier round in which they
-        differ is eliminated; if there is none, the one with the smaller Borda count. Items that are equal in this too
-        are eliminated together and share a place. "keep": all of them are eliminated together at once.
+        What to do if several items have the fewest votes. "break": the one with fewer votes in the latest earlier round
+        in which they differ is eliminated; if there is none, the one with the smaller Borda count. Items that are equal
+        in this too are eliminated together and share a place. "keep": all of them are eliminated together at once.
 
     Notes
     -----
@@ -425,9 +425,9 @@ class IRV(BallotCount):
         out: list[Ints] = []
         while len(count.items):
             rounds.add(count.first, count.items)
-            gone = rounds.ascending(without_votes(count.first, count.items, rounds)) or [rounds.worst(count.items)]
-            out += gone
-            count.remove(np.concatenate(gone))
+            removed = rounds.ascending(without_votes(count.first, count.items, rounds)) or [rounds.worst(count.items)]
+            out += removed
+            count.remove(np.concatenate(removed))
         return number_below(out, len(ballots.place))
 
 
@@ -436,19 +436,20 @@ class Coombs(BallotCount):
     """Coombs' rule: the item with the most last places is eliminated, again and again.
 
     In each round a ballot votes against the last of its items that are left; items tied there share its weight equally.
-    A ballot that does not separate the items left has no such vote. The item with the most votes against it is
-    eliminated. score(i) = the number of items that i comes above: those eliminated before it.
+    A ballot that ties all remaining items has no such vote. The item with the most votes against it is eliminated.
+    score(i) = the number of items that i comes above: those eliminated before it.
 
     Parameters
     ----------
     majority : bool
         Whether an item that is first on more than half of the ballots of a round (by weight, without exhausted ones) is
-        placed above all that are left, and the count goes on with the others. Coombs' rule is described with and
-        without this; the winners can differ.
+        placed above all remaining items, and the count continues with the others. Both versions of the rule are in the
+        literature; their winners can differ.
     ties : {"break", "keep"}
-        Between items with the most last places. "break": the one with more of them in the latest earlier round in which
-        they differ is eliminated; if there is none, the one with the smaller Borda count. Items that are equal in this
-        too are eliminated together and share a place. "keep": all of them are eliminated together at once.
+        What to do if several items have the most last places. "break": the one with more of them in the latest earlier
+        round in which they differ is eliminated; if there is none, the one with the smaller Borda count. Items that are
+        equal in this too are eliminated together and share a place. "keep": all of them are eliminated together at
+        once.
     missing : {"auto", "unknown", "below"}
         What a ballot says about an item it leaves out. "unknown": nothing, so its vote is against the last item that it
         names. "below": such items are tied last and share the vote against them. "auto": what the preferences declare,
@@ -502,20 +503,20 @@ class Coombs(BallotCount):
                     count.remove(chosen)
                     continue
             rounds.add(-count.last, count.items)
-            gone = rounds.worst(count.items)
-            out.append(gone)
-            count.remove(gone)
+            removed = rounds.worst(count.items)
+            out.append(removed)
+            count.remove(removed)
         return number_below(out + elected[::-1], len(ballots.place))
 
 
 class _Quota(NamedTuple):
-    """The votes that elect an item, and whether they must be exceeded."""
+    """The number of votes that elects an item, and whether it must be exceeded."""
 
     votes: float
     exceeded: bool
 
     def reached(self, votes: Floats, tolerance: float) -> NDArray[np.bool_]:
-        """Return which tallies elect."""
+        """Return a mask of the tallies that reach the quota."""
         return votes > self.votes + tolerance if self.exceeded else votes >= self.votes - tolerance
 
 
@@ -532,13 +533,13 @@ def _quota(kind: str, total: float, seats: int, *, whole: bool) -> _Quota:
 class STV(BallotCount):
     """Single transferable vote: items that reach a quota are elected, and their surplus goes to the next choices.
 
-    A ballot counts for its first item that is left; items tied there share its weight equally. An item whose votes
-    reach the quota is elected, and its votes above the quota are transferred. When nobody reaches it, the item with the
+    A ballot counts for its first remaining item; items tied there share its weight equally. An item whose votes reach
+    the quota is elected, and its votes above the quota are transferred. When nobody reaches it, the item with the
     fewest votes is eliminated, and its votes are transferred. The count ends when all seats are filled, or when no more
     items are left than seats. score(i) = the number of items that i comes above, where elected items come first in the
-    order of their election (those of one round by their votes), then those left when the count ends by their votes,
-    then those eliminated, the last one first. So the first `seats` items of the ranking are elected, unless a tie
-    crosses the last seat. A ballot none of whose items is left is exhausted, and its votes are lost.
+    order of their election (those of one round by their votes), then those that remain at the end, by their votes, then
+    those eliminated, the last one first. So the first `seats` items of the ranking are elected, unless a tie crosses
+    the last seat. A ballot is exhausted when none of its items is left; its votes are lost.
 
     Parameters
     ----------
@@ -550,13 +551,14 @@ class STV(BallotCount):
     transfer : {"gregory", "meek"}
         "gregory": the weighted inclusive Gregory method, as in Scotland: all ballots of the elected item pass on the
         fraction surplus / votes of their value, to items not yet elected. The largest surplus goes first, equal ones
-        together; no fraction is rounded. "meek": Meek's method: elected items keep a factor of each ballot, solved for
+        together; no fraction is rounded. "meek": Meek's method: elected items keep a fraction of each ballot, solved
         so that each keeps exactly the quota, and take part in all later transfers. Exhausted votes lower the quota,
         which is (W - exhausted) / (s + 1) for Droop and never rounded.
     ties : {"break", "keep"}
-        Between items with the fewest votes. "break": the one with fewer votes in the latest earlier round in which they
-        differ is eliminated; if there is none, the one with the smaller Borda count. Items that are equal in this too
-        are eliminated together, or share the last seat if fewer than needed would be left. "keep": at once together.
+        What to do if several items have the fewest votes. "break": the one with fewer votes in the latest earlier round
+        in which they differ is eliminated; if there is none, the one with the smaller Borda count. Items that are equal
+        in this too are eliminated together, or share the last seat if fewer than needed would be left. "keep": all of
+        them are eliminated together at once.
 
     Notes
     -----
@@ -622,7 +624,7 @@ class STV(BallotCount):
 
 
 class _SeatCount:
-    """What the counts of both transfers share: who is elected, eliminated and left."""
+    """Base class of the counts with either transfer: elected, eliminated and remaining items."""
 
     converged = True
 
@@ -657,18 +659,18 @@ class _SeatCount:
                 self.elect(self.left)
             elif not self.transfer_surplus():
                 rounds, left = self.rounds, len(self.left)
-                gone = rounds.ascending(without_votes(self.votes, self.left, rounds)) or [rounds.worst(self.left)]
-                # As many groups as leave enough items for the seats.
-                fits = left - np.cumsum([len(group) for group in gone]) >= self.open_seats
-                done = int(np.count_nonzero(fits))
+                removed = rounds.ascending(without_votes(self.votes, self.left, rounds)) or [rounds.worst(self.left)]
+                # Eliminate as many groups as possible while enough items remain for the seats.
+                enough_remain = left - np.cumsum([len(group) for group in removed]) >= self.open_seats
+                done = int(np.count_nonzero(enough_remain))
                 if not done:
-                    # The ballots cannot separate them: they share the seats that the others leave.
-                    self.elect(without(self.left, gone[0]))
+                    # The ballots cannot separate the group: its items share the last seats.
+                    self.elect(without(self.left, removed[0]))
                     break
-                out = np.concatenate(gone[:done])
-                self.eliminated += gone[:done]
-                self.left = without(self.left, out)
-                self.eliminate(out)
+                eliminated_now = np.concatenate(removed[:done])
+                self.eliminated += removed[:done]
+                self.left = without(self.left, eliminated_now)
+                self.eliminate(eliminated_now)
         rest = self.rounds.ascending(self.left)
         return number_below(self.eliminated + rest + self.elected[::-1], len(self.ballots.place))
 
@@ -677,7 +679,7 @@ class _SeatCount:
         raise TypeError(f"{type(self).__name__} does not define tally")
 
     def after_election(self, items: Ints) -> None:
-        """Note newly elected items."""
+        """Update the count after an election."""
 
     def transfer_surplus(self) -> bool:
         """Transfer a surplus, and return whether there was one."""
@@ -693,20 +695,20 @@ class _GregoryCount(_SeatCount):
     def __init__(self, ballots: BallotTable, seats: int, quota: str, ties: str) -> None:
         super().__init__(ballots, seats, quota, ties, _TALLY)
         self.quota = _quota(quota, ballots.total, seats, whole=True)
-        # What every item holds of every ballot.
+        # The value of each ballot that each item holds.
         self.held = np.zeros(ballots.place.shape)
         self.pending = np.zeros(0, dtype=np.int64)
         self._give(ballots.weight, np.arange(len(ballots.weight)))
 
-    def _give(self, value: Floats, which: Ints) -> None:
-        """Give the value of some ballots to their first items that are left."""
-        if not len(self.left) or not len(which):
+    def _give(self, value: Floats, selected: Ints) -> None:
+        """Transfer the value of some ballots to their first remaining items."""
+        if not len(self.left) or not len(selected):
             return
-        place = self.ballots.place[np.ix_(self.left, which)]
+        place = self.ballots.place[np.ix_(self.left, selected)]
         first = place.min(axis=0)
         held = (place == first) & (first < self.ballots.missing)
         part = held * (value / np.maximum(held.sum(axis=0), 1))
-        self.held[np.ix_(self.left, which)] += part
+        self.held[np.ix_(self.left, selected)] += part
         self.votes[self.left] = self.held[self.left].sum(axis=1)
 
     def tally(self) -> Ints:
@@ -730,8 +732,8 @@ class _GregoryCount(_SeatCount):
     def _pass_on(self, items: Ints, fraction: Floats) -> None:
         passed = fraction @ self.held[items]
         self.held[items] *= (1.0 - fraction)[:, None]
-        which = np.flatnonzero(passed > 0)
-        self._give(passed[which], which)
+        selected = np.flatnonzero(passed > 0)
+        self._give(passed[selected], selected)
 
     def eliminate(self, items: Ints) -> None:
         self._pass_on(items, np.ones(len(items)))
@@ -746,34 +748,35 @@ def _quadrature(n: int) -> list[tuple[float, float]]:
 
 
 class _Stage(NamedTuple):
-    """One place of every ballot that still has a value to pass on.
+    """One place of each ballot that still has a value to transfer.
 
     Attributes
     ----------
-    item, which : int64[rows]
+    item, ballot : int64[rows]
         The items of these places and their ballots; rows of one ballot are adjacent, and tied.
     size : float64[rows]
         The number of items tied in the place.
     """
 
     item: Ints
-    which: Ints
+    ballot: Ints
     size: Floats
 
     def shares(self, factor: Floats) -> Floats:
         """Return the fraction of a ballot's value that each item keeps, on average over all orders of tied items.
 
-        An item i keeps f_i of what the items before it pass on. At random times t in (0, 1) this is the integral of
-        f_i prod (1 - t f_j) over the other items j of the place, a polynomial that Gauss' rule integrates exactly.
+        In a given order, item i keeps f_i of the value that the items before it pass on. The average over all orders is
+        the integral of f_i prod (1 - t f_j) over t in (0, 1), where j runs over the other items of the place. Gauss'
+        rule integrates this polynomial exactly.
         """
         own = factor[self.item]
         share: Floats = own / self.size
-        # Items that are left have the factor 1 and share equally, unless they are tied with elected ones.
-        starts = np.flatnonzero(np.diff(self.which, prepend=-1))
+        # Remaining items have factor 1 and share equally, unless they are tied with elected items.
+        starts = np.flatnonzero(np.diff(self.ballot, prepend=-1))
         tied = (self.size > 1) & np.repeat(np.minimum.reduceat(own, starts) < 1, np.diff(np.append(starts, len(own))))
         if tied.any():
             own = own[tied]
-            new = np.diff(self.which[tied], prepend=-1) != 0
+            new = np.diff(self.ballot[tied], prepend=-1) != 0
             starts, group = np.flatnonzero(new), np.cumsum(new) - 1
             mean = np.zeros(len(own))
             for t, w in _quadrature(int(self.size[tied].max() + 1) // 2):
@@ -789,34 +792,34 @@ class _MeekCount(_SeatCount):
     def __init__(self, ballots: BallotTable, seats: int, quota: str, ties: str) -> None:
         super().__init__(ballots, seats, quota, ties, _MEEK_TALLY)
         self.factor = np.ones(len(ballots.place))
-        item, which = np.nonzero(ballots.place < ballots.missing)
-        order = np.lexsort((ballots.place[item, which], which))
-        self.item, self.which = item[order], which[order]
-        self.place = ballots.place[self.item, self.which].astype(np.int64)
+        item, ballot = np.nonzero(ballots.place < ballots.missing)
+        order = np.lexsort((ballots.place[item, ballot], ballot))
+        self.item, self.ballot = item[order], ballot[order]
+        self.place = ballots.place[self.item, self.ballot].astype(np.int64)
 
     def _stages(self) -> list[_Stage]:
-        """Return the places of the ballots, in the order in which these pass on their value.
+        """Return the places of the ballots, in the order in which value is transferred.
 
-        An item that is left keeps all it gets, so that a ballot ends at its first place with such an item.
+        A remaining item keeps all it gets, so a ballot ends at its first place with such an item.
         """
         active = self.factor[self.item] > 0
-        self.item, self.which, self.place = self.item[active], self.which[active], self.place[active]
+        self.item, self.ballot, self.place = self.item[active], self.ballot[active], self.place[active]
         if not len(self.item):
             return []
         new = np.ones(len(self.item), dtype=np.bool_)
-        new[1:] = (self.which[1:] != self.which[:-1]) | (self.place[1:] != self.place[:-1])
+        new[1:] = (self.ballot[1:] != self.ballot[:-1]) | (self.place[1:] != self.place[:-1])
         group = np.cumsum(new) - 1
-        owner = self.which[new]
+        owner = self.ballot[new]
         size = np.bincount(group)
         ends = np.bincount(group, weights=np.isin(self.item, self.left)) > 0
         begins = np.ones(len(owner), dtype=np.bool_)
         begins[1:] = owner[1:] != owner[:-1]
         first = np.flatnonzero(begins)[np.cumsum(begins) - 1]
-        # The number of places of the ballot that come before, and whether none of these takes everything.
+        # A place counts only if no earlier place of the ballot holds a remaining item.
         before: Ints = np.cumsum(ends) - ends
         stage = np.where(before == before[first], np.arange(len(owner)) - first, -1)[group]
         each = [np.flatnonzero(stage == s) for s in range(int(stage.max()) + 1)]
-        return [_Stage(self.item[rows], self.which[rows], size[group[rows]].astype(np.float64)) for rows in each]
+        return [_Stage(self.item[rows], self.ballot[rows], size[group[rows]].astype(np.float64)) for rows in each]
 
     def tally(self) -> Ints:
         stages = self._stages()
@@ -826,9 +829,9 @@ class _MeekCount(_SeatCount):
         for _ in range(_MEEK_STEPS):
             value, votes = self.ballots.weight.copy(), np.zeros(n)
             for stage in stages:
-                kept = value[stage.which] * stage.shares(self.factor)
+                kept = value[stage.ballot] * stage.shares(self.factor)
                 votes += np.bincount(stage.item, kept, n)
-                value -= np.bincount(stage.which, kept, n_ballots)
+                value -= np.bincount(stage.ballot, kept, n_ballots)
             quota = _quota(self.kind, float(votes.sum()), self.seats, whole=False)
             new = self.left[quota.reached(votes[self.left], self.rounds.tolerance)]
             if len(new) or not len(chosen) or np.abs(votes[chosen] - quota.votes).sum() <= _SURPLUS * total:

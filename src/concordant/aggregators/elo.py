@@ -1,4 +1,4 @@
-"""Online Elo: ratings updated after every comparison in turn, the baseline that everybody knows."""
+"""Online Elo ratings, updated after each comparison."""
 
 from __future__ import annotations
 
@@ -17,31 +17,31 @@ from concordant.data.consensus import Consensus
 
 __all__ = ["Elo"]
 
-# The scale on which everybody's Elo ratings are.
-_USUAL_SCALE = 400.0
+# The usual scale of Elo ratings.
+_STANDARD_SCALE = 400.0
 
 
 @register_method
 class Elo(ModelPredictions):
     """Online Elo ratings: after each comparison the winner takes points from the loser.
 
-    All items begin with `initial`. After left met right, left gains `k` (S − E) and right loses as much: S is 1 for a
-    win, ½ for a tie and 0 for a loss, and E = 1 / (1 + exp(ln 10 · (s_right − s_left) / scale)) is the
-    expected result.
+    All items start at `initial`. After a comparison left gains `k` (S − E) points and right loses as many: S is 1 for a
+    win of left, ½ for a tie and 0 for a loss, and E = 1 / (1 + exp(ln 10 · (s_right − s_left) / scale)) is the expected
+    result.
 
-    The ratings **depend on the order of the comparisons**: in the order of their times where they have times, else in
-    the order of the rows. The last comparisons count most, and ratings never settle: `k` is both the speed of learning
-    and the noise. `bradley-terry` estimates the same quantity (natural scores times scale / ln 10) from all comparisons
-    at once, with intervals, and `half_life=` lets it forget; use Elo as a baseline.
+    The ratings **depend on the order of the comparisons**, which is that of their times, or without times that of the
+    rows. The last comparisons count most, and ratings never converge: `k` sets both the speed of learning and the
+    noise. `bradley-terry` estimates the same quantity (natural scores times scale / ln 10) from all comparisons at
+    once, with intervals, and `half_life=` lets it forget; use Elo as a baseline.
 
-    A row of several outcomes is one update by their sum: E is that before the row. The weight of a row multiplies its
-    outcomes. An item without an outcome keeps the initial rating. Who compared, covariates and sides do not matter.
+    A row of several outcomes is one update by their sum, with E from before the row. The weight of a row multiplies its
+    outcomes. An item without outcomes keeps the initial rating. Experts, covariates and sides are not used.
 
     Parameters
     ----------
     k : float > 0
         The largest number of points that one comparison moves. Chess federations use 10 to 40; small values learn
-        slowly and hold still.
+        slowly and vary little.
     scale : float > 0
         The difference of ratings at which the odds are 10 to 1.
     initial : float
@@ -90,7 +90,7 @@ class Elo(ModelPredictions):
 
     def _consensus(self, preferences: Votes, known: Any = None) -> Consensus:
         board = super()._consensus(preferences, known)
-        if self.scale != _USUAL_SCALE:
+        if self.scale != _STANDARD_SCALE:
             return board
         gauge = f"the mean of all ratings is {self.initial:g}"
         return Consensus.from_codes(board.slots, board.score, board.rank, board.order(), gauge=gauge, scale="elo")

@@ -1,7 +1,7 @@
-"""`Leaderboard`: a board that is updated as votes come in, from counts that are collapsed and kept.
+"""`Leaderboard`: Bradley-Terry scores that are updated as votes arrive, from stored counts.
 
-Counts of pairs are sufficient for scores, so that an update adds the new counts and fits the model again: the result is
-that of a fit to all votes, not an approximation to it. Rows by expert are kept beside them, for intervals and experts.
+Pair counts are sufficient statistics of the scores, so an update adds the new counts and fits the model again. The
+result equals a fit to all votes. Counts by expert are stored too, for intervals and estimates of experts.
 """
 
 from __future__ import annotations
@@ -35,22 +35,22 @@ from concordant.inference.likelihood import data_digest
 
 __all__ = ["Leaderboard"]
 
-# A count that has shrunk below this is let go; models refuse smaller weights.
-_NOTHING = 1e-9
+# Discounted counts below this become 0; models refuse smaller weights.
+_LEAST_COUNT = 1e-9
 _ROWS = ("sides", "experts", "category", "covariates", "n_both_bad")
 _ARRAYS = {"left": np.int32, "right": np.int32, "n_left": np.float64, "n_right": np.float64, "n_ties": np.float64}
 
 
 class Leaderboard:
-    """A Bradley-Terry board of votes that keep coming.
+    """A Bradley-Terry leaderboard that is updated as votes arrive.
 
-    Votes are kept as counts: by pair, side, expert, category and covariates. `update` adds new votes and returns the
-    scores of all votes so far, which are those of a fit to all of them at once. `board` adds intervals and learns about
+    Votes are stored as counts by pair, side, expert, category and covariates. `update` adds votes and returns the
+    scores of all votes so far, equal to those of one fit to all of them. `board` adds intervals and estimates of
     experts, which takes as long as a fit to the counts.
 
-    With `half_life` counts are those of the latest vote's time: when later votes come, earlier counts shrink. A vote
-    that comes late counts by its age. With `period` as well counts are kept apart by period and shrink only in the fit,
-    so that the half-life can be changed later (`with_half_life`) and old votes can be dropped (`drop_before`).
+    With `half_life` each update discounts the earlier counts to the time of the latest vote; a late vote is discounted
+    by its age. With `period` as well, counts are stored by period and discounted only in the fit. Then the half-life
+    can be changed later (`with_half_life`), and old votes can be dropped (`drop_before`).
 
     Parameters
     ----------
@@ -59,8 +59,8 @@ class Leaderboard:
     votes : Comparisons, optional
         The first votes.
     period : float or text, optional
-        A length of time, such as "1d": votes of the same period are counted together, and their time is its begin.
-        Without it counts hold no times.
+        A length of time, such as "1d": votes of the same period are counted together, with the beginning of the period
+        as their time. Without it counts have no times.
 
     Attributes
     ----------
@@ -71,9 +71,10 @@ class Leaderboard:
 
     Notes
     -----
-    Cost of an update: O(V log V) for V new votes, and a fit to the pairs that met. Memory grows with the different
-    combinations of pair, side, expert, category, covariates and period, not with the votes; a covariate that is
-    different in every vote keeps every vote.
+    Cost of an update: O(V log V) for V new votes, and a fit to the pair counts, or to all counts with
+    ``reliability=True``. Memory grows with the number of different combinations of pair, side, expert, category,
+    covariates and period, not with the number of votes. With a covariate that differs in every vote, every vote is
+    stored.
 
     Examples
     --------
@@ -102,7 +103,7 @@ class Leaderboard:
         check_params("Leaderboard", {"period": period}, {"period": optional(length_of_time())})
         self.period = period
         self._params = model.get_params()
-        # Counts that hold no times are discounted as they come.
+        # Counts without times are discounted when they are added.
         self._half_life = None if model.half_life is None else duration(model.half_life)
         self._keep = _ROWS if period is None else (*_ROWS, "time")
         self._fitted: BradleyTerry | None = None
@@ -110,7 +111,7 @@ class Leaderboard:
         self._pairs: Comparisons | None = None
         self.n_votes = 0.0
         self.latest: dict[str, float] = {}
-        # What identifies the votes of each update, so that votes which are added twice are noticed.
+        # Digests of the votes of each update, to detect votes that are added twice.
         self._batches: list[str] = []
         if votes is not None:
             self.update(votes)
@@ -137,14 +138,14 @@ class Leaderboard:
         if not self._rows:
             raise NotFittedError("the leaderboard has no votes yet. Call update(votes).")
         if len(self._rows) > 1:
-            self._rows = [reduce(self._added, self._rows)]
+            self._rows = [reduce(self._merged, self._rows)]
         return self._rows[0]
 
     def update(self, votes: Comparisons) -> Consensus:
         """Add votes and return the scores of all votes so far, without intervals.
 
-        Votes that differ from the earlier ones in their columns, in naming experts or in showing sides are refused, and
-        nothing is added. Votes that are exactly those of an earlier update count again, and a DataWarning says so.
+        The votes must have the same columns as the earlier ones, and like them name experts and sides or not; otherwise
+        nothing is added. Votes identical to those of an earlier update count again, with a DataWarning.
         """
         if not isinstance(votes, Comparisons):
             raise KindError(f"Leaderboard takes Comparisons. Got {type(votes).__name__}.")
@@ -160,27 +161,27 @@ class Leaderboard:
             pairs = None if pairs is None else _scaled(pairs, shrink)
         new = votes.collapse(keep=self._keep)
         if rows:
-            # Joining no rows raises for votes that cannot be joined.
+            # Join empty selections first, to raise before anything changes.
             Comparisons.concat([rows[0].select_rows([]), new.select_rows([])])
         rows.append(new)
-        # Parts double in size, so that each row is merged a few times only.
+        # The sizes of the parts double, so each row is merged only a few times.
         while len(rows) > 1 and rows[-2].n_rows <= 2 * rows[-1].n_rows:
-            rows[-2:] = [self._added(rows[-2], rows[-1])]
-        of_pairs = new.collapse(keep=self._needed())
-        pairs = of_pairs if pairs is None else self._added(pairs, of_pairs)
-        fitted, found = self._fit(reduce(self._added, rows) if self.method.reliability else pairs, uncertainty="none")
+            rows[-2:] = [self._merged(rows[-2], rows[-1])]
+        new_pairs = new.collapse(keep=self._score_properties())
+        pairs = new_pairs if pairs is None else self._merged(pairs, new_pairs)
+        fitted, scores = self._fit(reduce(self._merged, rows) if self.method.reliability else pairs, uncertainty="none")
         self._rows, self._pairs, self._fitted = rows, pairs, fitted
         self.n_votes += n_new
         self.latest = latest
         if batch in self._batches and n_new:
             warn(
-                f"an earlier update added exactly the same {n_new:,.10g} votes; they count once more now. If they are "
-                "the same votes, go back to the leaderboard as it was before.",
+                f"an earlier update added exactly the same {n_new:,.10g} votes; they are counted again. If this is a "
+                "mistake, load the leaderboard that you saved before.",
                 DataWarning,
             )
         else:
             self._batches.append(batch)
-        return found
+        return scores
 
     def board(self) -> Consensus:
         """Return the board of all votes so far, with intervals as the model's settings say."""
@@ -188,54 +189,59 @@ class Leaderboard:
         return found
 
     def with_half_life(self, half_life: float | str | None) -> Leaderboard:
-        """Return a leaderboard of the same votes whose model has another half-life; it needs `period`."""
+        """Return a leaderboard of the same votes with another half-life; the leaderboard must have a `period`."""
         self._check_period("change the half-life")
         model = BradleyTerry(**self._params | {"half_life": half_life})
         out = Leaderboard(model, period=self.period)
-        out._fill(self.votes, self.n_votes, self._batches)
+        out._replace_votes(self.votes, self.n_votes, self._batches)
         return out
 
     def drop_before(self, time: float) -> Consensus:
-        """Drop the votes of all periods that end by `time`, and return the scores of the rest; it needs `period`.
+        """Drop the votes of all periods that end at or before `time`, and return the scores of the rest.
 
-        `time` is in the unit of the times: seconds since 1970 where dates were read.
+        The leaderboard must have a `period`. `time` is in the unit of the times: seconds since 1970 if they were read
+        from dates.
         """
         self._check_period("drop votes by their times")
         check_params("drop_before", {"time": time}, {"time": number()})
         votes = self.votes
         kept = votes.select_rows(np.asarray(votes.time) + duration(self.period) > time)
         if not kept.n_rows:
-            raise DataError(f"all votes are from periods that end by {time:,.10g}, so that none would be left.")
-        return self._fill(kept, self.n_votes - float(votes.outcomes.sum() - kept.outcomes.sum()), self._batches)
+            raise DataError(
+                f"all votes are from periods that end by {time:,.10g}; none would be left. Pass an earlier time."
+            )
+        return self._replace_votes(
+            kept, self.n_votes - float(votes.outcomes.sum() - kept.outcomes.sum()), self._batches
+        )
 
     def _check_period(self, what: str) -> None:
         if self.period is None:
             raise ParameterError(
-                f"cannot {what}: the counts hold no times. Make the leaderboard with a period, such as period='1d', "
-                "from all votes."
+                f"cannot {what}: the counts have no times. Build the leaderboard again from all votes with a period, "
+                "such as period='1d'."
             )
 
-    def _fill(self, votes: Comparisons, n_votes: float, batches: Sequence[str]) -> Consensus:
-        """Take collapsed votes in place of those that are there, and return their scores."""
-        pairs = votes.collapse(keep=self._needed())
+    def _replace_votes(self, votes: Comparisons, n_votes: float, batches: Sequence[str]) -> Consensus:
+        """Replace all votes by these collapsed ones, and return their scores."""
+        pairs = votes.collapse(keep=self._score_properties())
         fitted, found = self._fit(votes if self.method.reliability else pairs, uncertainty="none")
         self._rows, self._pairs, self._fitted = [votes], pairs, fitted
         self.n_votes, self._batches = n_votes, list(batches)
         return found
 
-    def _added(self, one: Comparisons, other: Comparisons) -> Comparisons:
-        """Return two collapsed containers as one, counts added up."""
+    def _merged(self, one: Comparisons, other: Comparisons) -> Comparisons:
+        """Return the sum of two collapsed containers."""
         return Comparisons.concat([one, other]).collapse(keep=self._keep)
 
     def _by_period(self, votes: Comparisons) -> Comparisons:
-        """Return votes whose times are the begin of their period."""
+        """Return the votes with the beginning of their period as time."""
         if votes.time is None:
             raise DataError("period= counts votes by their times, and these have none. Read them with time='COLUMN'.")
         length = duration(self.period)
         return votes.with_columns(votes.columns._replace(time=np.floor(votes.time / length) * length))
 
-    def _needed(self) -> tuple[str, ...]:
-        """Return the properties by which stored votes stay apart: scores depend on them."""
+    def _score_properties(self) -> tuple[str, ...]:
+        """Return the properties that the scores depend on, by which pair counts are kept apart."""
         model = self.method
         judged = bool(model.families or model.varying)
         kept = ("sides",) * bool(model.side_effect) + ("covariates",) * bool(model.covariates)
@@ -251,18 +257,20 @@ class Leaderboard:
     def _discounted(
         self, votes: Comparisons, half_life: float
     ) -> tuple[Comparisons, dict[str, float], dict[str, float]]:
-        """Return new votes by their age, the factor of the earlier counts of each instance, and the latest times."""
+        """Return the discounted new votes, the factor of the earlier counts of each instance, and the latest times."""
         if votes.time is None:
             raise DataError(
                 "half_life= weighs votes by their times, and these have none. Read them with time='COLUMN'."
             )
         newest = np.full(len(votes), -np.inf)
         np.maximum.at(newest, votes.slots.instance[votes.left], votes.time)
-        known = dict(zip(votes.instances.tolist(), newest.tolist(), strict=True))
-        latest = self.latest | {q: max(t, self.latest.get(q, -np.inf)) for q, t in known.items() if np.isfinite(t)}
+        newest_time = dict(zip(votes.instances.tolist(), newest.tolist(), strict=True))
+        latest = self.latest | {
+            q: max(t, self.latest.get(q, -np.inf)) for q, t in newest_time.items() if np.isfinite(t)
+        }
         shrink = {q: float(np.exp2((before - latest[q]) / half_life)) for q, before in self.latest.items()}
-        late = {q: float(np.exp2((t - latest[q]) / half_life)) for q, t in known.items() if np.isfinite(t)}
-        return _scaled(votes.discount(half_life), late), shrink, latest
+        age_factor = {q: float(np.exp2((t - latest[q]) / half_life)) for q, t in newest_time.items() if np.isfinite(t)}
+        return _scaled(votes.discount(half_life), age_factor), shrink, latest
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the settings and the counts to one file, whole or not at all; `Leaderboard.load` reads it."""
@@ -300,21 +308,21 @@ class Leaderboard:
                 raise ValueError("times and the number of votes must be finite numbers")
             if (out.period is None) != (votes.time is None):
                 raise TypeError("a leaderboard with a period has times, and one without has none")
-            out._fill(votes, n_votes, batches)
+            out._replace_votes(votes, n_votes, batches)
         except (DataError, KeyError, ParameterError, TypeError, ValueError) as error:
-            raise FormatError(f"{path}: it is no leaderboard that Concordant wrote: {error}") from error
+            raise FormatError(f"{path}: not a leaderboard that Concordant wrote: {error}") from error
         out.latest = latest
         return out
 
 
 def _scaled(votes: Comparisons, factors: Mapping[str, float]) -> Comparisons:
-    """Return votes with the counts of each instance multiplied; without a factor they stay."""
+    """Return votes with the counts of each instance multiplied by its factor, 1 by default."""
     by_instance = np.array([factors.get(q, 1.0) for q in votes.instances])
     if (by_instance == 1.0).all():
         return votes
     scaled = votes.multiply_counts(by_instance[votes.slots.instance[votes.left]])
     counts = (scaled.n_left, scaled.n_right, scaled.n_ties)
-    return scaled.with_counts(*(np.where(c < _NOTHING, 0.0, c) for c in counts))
+    return scaled.with_counts(*(np.where(c < _LEAST_COUNT, 0.0, c) for c in counts))
 
 
 def _mapping(header: Mapping[str, Any], name: str) -> dict[str, Any]:
@@ -344,49 +352,49 @@ def _restored(header: Mapping[str, Any], arrays: dict[str, Any]) -> Comparisons:
         for a, b in zip(slots.offsets[:-1].tolist(), slots.offsets[1:].tolist(), strict=True)
     ):
         raise TypeError("an item is there twice")
-    given = {name: _checked(arrays.pop(name, None), name, dtype) for name, dtype in _ARRAYS.items()}
-    n = len(given["left"])
+    required = {name: _checked(arrays.pop(name, None), name, dtype) for name, dtype in _ARRAYS.items()}
+    n = len(required["left"])
     extra = {
         "expert": np.int32,
         "column category": np.int32,
         "column n_both_bad": np.float64,
         "column time": np.float64,
     }
-    known = {name: _checked(arrays.pop(name), name, dtype) for name, dtype in extra.items() if name in arrays}
+    optional = {name: _checked(arrays.pop(name), name, dtype) for name, dtype in extra.items() if name in arrays}
     covariates = arrays.pop("column covariates", None)
     if arrays:
         raise TypeError(f"there are arrays that belong to nothing: {listing(list(arrays))}")
     if covariates is not None and (covariates.dtype != np.float64 or covariates.shape != (n, len(names))):
         raise TypeError("the covariates do not fit the rows")
-    if any(len(column) != n for column in (*given.values(), *known.values())):
+    if any(len(column) != n for column in (*required.values(), *optional.values())):
         raise TypeError("the columns have different lengths")
     codes = {"left": len(items), "right": len(items)}
-    in_range = all(_within(given[name], 0, top) for name, top in codes.items())
-    in_range &= "expert" not in known or _within(known["expert"], 0, len(experts))
-    in_range &= "column category" not in known or _within(known["column category"], -1, len(categories))
-    counts = [given[name] for name in ("n_left", "n_right", "n_ties")] + [
-        known[name] for name in known if name == "column n_both_bad"
+    in_range = all(_within(required[name], 0, top) for name, top in codes.items())
+    in_range &= "expert" not in optional or _within(optional["expert"], 0, len(experts))
+    in_range &= "column category" not in optional or _within(optional["column category"], -1, len(categories))
+    counts = [required[name] for name in ("n_left", "n_right", "n_ties")] + [
+        optional[name] for name in optional if name == "column n_both_bad"
     ]
-    usual = all(bool((np.isfinite(c) & (c >= 0)).all()) for c in counts)
-    usual &= "column time" not in known or bool(np.isfinite(known["column time"]).all())
-    usual &= covariates is None or bool(np.isfinite(covariates).all())
-    if not (in_range and usual):
+    valid = all(bool((np.isfinite(c) & (c >= 0)).all()) for c in counts)
+    valid &= "column time" not in optional or bool(np.isfinite(optional["column time"]).all())
+    valid &= covariates is None or bool(np.isfinite(covariates).all())
+    if not (in_range and valid):
         raise TypeError("a code or a count is out of range")
-    where = slots.instance[given["left"]]
-    met = (given["left"] != given["right"]) & (where == slots.instance[given["right"]])
-    if not met.all() or (np.diff(where) < 0).any() or not isinstance(header["sided"], bool):
+    instance = slots.instance[required["left"]]
+    is_pair = (required["left"] != required["right"]) & (instance == slots.instance[required["right"]])
+    if not is_pair.all() or (np.diff(instance) < 0).any() or not isinstance(header["sided"], bool):
         raise TypeError("the rows are not pairs of an instance, in its order")
     columns = VoteColumns(
-        known.get("column time"),
-        known.get("column category"),
+        optional.get("column time"),
+        optional.get("column category"),
         Texts(categories),
         covariates,
         Texts(names),
-        known.get("column n_both_bad"),
+        optional.get("column n_both_bad"),
     )
-    experts_of = known.get("expert")
+    experts_of = optional.get("expert")
     return Comparisons.from_codes(
-        slots, Texts(experts), experts_of, *given.values(), sided=header["sided"], columns=columns
+        slots, Texts(experts), experts_of, *required.values(), sided=header["sided"], columns=columns
     )
 
 

@@ -1,7 +1,7 @@
-"""Finite mixture of ranking models: camps of experts with a consensus of their own, found by the EM algorithm.
+"""Finite mixture of ranking models, fitted by EM: camps (clusters) of experts, each with its own consensus.
 
-Experts belong to one of several camps. Within a camp they follow one ranking model, such as Plackett-Luce or Mallows;
-the number of camps is chosen by the likelihood of experts that were held out.
+Each expert belongs to one camp. Within a camp the experts follow one ranking model, such as Plackett-Luce or Mallows.
+The number of camps is chosen by the likelihood of held-out experts.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ if TYPE_CHECKING:
 
 __all__ = ["Mixture"]
 
-# Memberships below this are none.
-_NO_MEMBER = 1e-6
+# Memberships below this count as 0.
+_LEAST_MEMBERSHIP = 1e-6
 _TAGS = Tags(accepts=LISTS, stochastic=True, cost="that of the model for each component, start and step of EM")
 
 
 class _TagsOfModel:
-    """The tags of a mixture: it works on what its model works on. Those of the class are of the default model."""
+    """The tags of a mixture: it accepts the data of its model; of the class, those of the default model."""
 
     def __get__(self, mixture: Mixture | None, _: type[Mixture]) -> Tags:
         of: Any = None if mixture is None else mixture.__dict__.get("of")
@@ -61,37 +61,37 @@ class _TagsOfModel:
 
 @register_method
 class Mixture(Aggregator):
-    """The mean over the experts of the scores of their camp; camps, memberships and camps' scores come by EM.
+    """Finite mixture: the mean over the experts of the scores of their camps, with camps and scores fitted by EM.
 
     The model is a finite mixture: expert e belongs to camp c with probability ω_c, and all lists of e come from the
-    model of that camp, a Plackett-Luce, Bradley-Terry, multinomial preference or Mallows model with scores of its own
-    in every instance. EM maximises Σ_e log Σ_c ω_c exp(ℓ_ec), ℓ_ec the log-likelihood of the lists of e in camp c.
+    model of that camp: a Plackett-Luce, Bradley-Terry, multinomial preference or Mallows model with its own scores in
+    every instance. EM maximises Σ_e log Σ_c ω_c exp(ℓ_ec), ℓ_ec the log-likelihood of the lists of e in camp c.
 
-    Estimand: the shares of the camps, the probability with which every expert belongs to each, and the scores that
-    `of` estimates from the members of each camp alone.
+    Estimand: the shares of the camps, the probabilities that an expert belongs to each, and the scores that `of`
+    estimates from the members of each camp.
 
     The score of an item is the mean, over the experts who ranked anything in the instance, of its scores in their camps
-    (weighted by memberships). With one camp it is the consensus of `of` itself, with its intervals. Where camps
-    contradict each other, no single ranking speaks for both: read `camps_`.
+    (weighted by memberships). With one camp it is the consensus of `of` itself, with its intervals. If camps
+    contradict each other, no single ranking represents both: read `camps_`.
 
     Parameters
     ----------
     of : method or name
-        The model of a camp: PlackettLuce, BradleyTerry, MPM or Mallows, ready made or by name. It needs free scores, a
-        prior where it has one, and experts who count alike; an error names settings that do not go.
+        The model of a camp: PlackettLuce, BradleyTerry, MPM or Mallows, or a name. Settings such as `prior=0`,
+        reliability, adherence, side effects or covariates do not work in a mixture; an error names them.
     components : "auto" or int
-        The number of camps. "auto": the fewest that no other number is ahead of in the likelihood of held-out experts,
-        by two standard errors and by 1 in the log-likelihood of all of them. Every camp has at least five experts, and
-        fewer than ten experts are one camp.
+        The number of camps. "auto": the smallest number whose held-out log-likelihood is at most two standard errors
+        below that of the best number, or at most 1 below it over all experts. Then every camp has at least five
+        experts, and fewer than ten experts form one camp.
     max_components : int
-        The most camps that "auto" tries.
+        The largest number of camps that "auto" tries.
     folds : int
         The number of folds of experts in "auto".
     n_starts : int
-        EM starts from so many clusterings of the experts, and goes on from the best. In a fold of "auto" it starts from
+        The number of clusterings of the experts from which EM starts; it continues from the best. A fold of "auto" uses
         a third of them.
     max_iter : int
-        The most steps of EM.
+        The largest number of EM steps.
     tol : float
         Converged when a step gains less than this in log-likelihood per expert.
     unknown_experts : {"error", "ignore"}
@@ -104,45 +104,46 @@ class Mixture(Aggregator):
     n_components_, shares_ : int, float64[C]
         The number of camps, and the share of the experts in each, largest first.
     memberships_ : frame
-        The camp of every expert (numbered from 1), the probability of it, and the probabilities of all camps.
+        The most probable camp of each expert (numbered from 1), its probability, and the probabilities of all camps.
     camps_ : list of Consensus
         The consensus of each camp of the training data. `camps(preferences)` gives those of other preferences.
     models_ : list of methods
-        The fitted model of each camp, to be asked for `fit_info_`, predictions or summaries.
+        The fitted model of each camp, with `fit_info_`, predictions and summaries.
     experts_, responsibilities_ : list of str, float64[K, C]
         The experts, and the probabilities of `memberships_` as a table.
     selection_ : dict
-        For each number of components tried: the mean held-out log-likelihood of an expert, how far the best number is
-        ahead, and the standard error of that. Empty where the number was given.
+        Lists with one entry for each number of camps tried: "components", "held_out" (the mean held-out log-likelihood
+        of an expert), "lead" (that of the best number minus this one) and "stderr" (its standard error). Empty if the
+        number was given or there are too few experts.
 
     Notes
     -----
-    A list of weight 3 stands for three equal experts. Where an expert has lists of several weights, their mean is the
-    number of equal experts, and each list counts in proportion.
+    A list of weight 3 stands for three equal experts. If the lists of an expert have different weights, their mean is
+    the number of equal experts, and each list counts in proportion to its weight.
 
-    It takes what `of` takes: with Bradley-Terry and MPM also comparisons by experts who are named.
+    It accepts the data that `of` accepts; with Bradley-Terry and MPM also comparisons, if these name experts.
 
-    Bradley-Terry and the multinomial preference model count the pairs of a list as independent, which they are not: the
-    m (m − 1) / 2 pairs of a list of m items say as much as some 3 m / 2 independent ones. Memberships and held-out
-    likelihoods would be far too sure, and a homogeneous crowd would fall into camps. So ℓ_ec is divided by the design
+    Bradley-Terry and the multinomial preference model treat the pairs of a list as independent. In fact the m (m − 1) /
+    2 pairs of a list of m items carry the information of some 3 m / 2 independent ones, so memberships and held-out
+    likelihoods would be overconfident and split a homogeneous crowd into camps. Therefore ℓ_ec is divided by the design
     effect of the lists, Σ_L Σ_i c_Li² / Σ_L 2 T_L for net counts c and T preferences, which is (m + 1) / 3 for complete
     lists as pairs and m² / 4 as differences of ranks. Observed comparisons count in full.
 
-    With "auto" equal ballots are spread over the folds, as the experts they stand for would be. The numbers 1, 2, ...
-    are tried until two in a row are no better than the best before. A few odd experts may raise the likelihood, but are
-    no camp: a number of which a camp has fewer than five experts, in the fit to all, is left out. Mallows has one
-    dispersion for all items: of a crowd that is sure of some items and unsure of others it may make two camps, where
-    Plackett-Luce sees one.
+    With "auto", a ballot of weight w is spread over the folds like w experts. The numbers 1, 2, ... are tried until two
+    in a row do not improve on the best so far. A number is rejected if one of its camps has fewer than five experts in
+    the fit to all, because a few odd experts may raise the likelihood but are no camp. Mallows has one dispersion for
+    all items: it may split a crowd that agrees on some items and not on others into two camps, where Plackett-Luce
+    finds one.
 
-    EM uses the priors of the model; for MPM one preference in a thousand is spread over all pairs, and for Mallows
-    every camp has one list more, as far from its centre as lists are on average. Without them a camp of one expert
-    could have an unbounded likelihood. A tie parameter is held at that of all experts while camps are sought, and
-    centres of Mallows are improved by moving single items. At the end `of` is fitted to every camp, with the
-    memberships as weights. Its intervals take the memberships as known.
+    EM uses the priors of the model. For MPM one preference in a thousand is spread over all pairs; for Mallows every
+    camp has one additional list at the mean distance from the centre. Without a prior the likelihood of a camp of one
+    expert could be unbounded. During EM the tie parameter is fixed at its estimate from all experts, and a centre of
+    Mallows is improved by moving single items. At the end `of` is fitted to every camp, with the memberships as
+    weights. Its intervals take the memberships as known.
 
-    `fit` writes no checkpoints and needs preferences in memory. Where `of` explains its scores, the parts of the
-    experts add up here too. Cost: that of a few Newton steps of the model for each component and step of EM, and with
-    "auto" for all starts, folds and numbers tried.
+    `fit` writes no checkpoints and needs preferences in memory. If `of` explains its scores, the mixture does too.
+    Cost: that of a few Newton steps of the model for each component and step of EM, and with "auto" for all starts,
+    folds and numbers tried.
 
     References
     ----------
@@ -191,7 +192,7 @@ class Mixture(Aggregator):
     models_: list[Any]
     selection_: Annotated[dict[str, list[float]], Within()]
 
-    _boards: list[Consensus] | None = None
+    _camp_boards: list[Consensus] | None = None
 
     def __init__(
         self,
@@ -217,7 +218,7 @@ class Mixture(Aggregator):
         self.random_state = random_state
 
     def _check_state(self) -> None:
-        """Raise where the parts of a saved mixture do not fit together."""
+        """Raise if the attributes of a saved mixture are inconsistent."""
         state = self.__dict__
         parts = [n for n in ("n_components_", "shares_", "responsibilities_", "models_", "selection_") if n in state]
         if not parts:
@@ -226,9 +227,9 @@ class Mixture(Aggregator):
             raise DataError("a part of what Mixture learns is missing.")
         c, k = self.n_components_, len(self.experts_)
         if self.shares_.shape != (c,) or self.responsibilities_.shape != (k, c) or len(self.models_) != c:
-            raise DataError("shares, memberships and models are not one for each camp and expert.")
+            raise DataError("the shapes of shares, memberships and models do not match the camps and experts.")
         if not np.allclose(self.responsibilities_.sum(axis=1), 1.0) or not np.isclose(self.shares_.sum(), 1.0):
-            raise DataError("shares and memberships are no probabilities.")
+            raise DataError("shares or memberships do not sum to 1.")
         model = self._model()
         if any(type(m) is not type(model) or m.get_params() != model.get_params() for m in self.models_):
             raise DataError("a camp has another model than the mixture.")
@@ -245,17 +246,17 @@ class Mixture(Aggregator):
             and len({len(column) for column in columns}) == 1
             and c in tried.get("components", ())
         ):
-            raise DataError("the table of the numbers of components tried does not go with the number of camps.")
+            raise DataError("selection_ does not match the number of camps.")
 
     def _check_kind(self, kind: str) -> None:
         owner = type(self).__name__
         check_params(owner, self.__dict__, self.constraints)
         model = self._model()
         if type(model)._list_likelihood is Aggregator._list_likelihood:
-            able = [n for n in METHODS if METHODS[n]._list_likelihood is not Aggregator._list_likelihood]
+            usable = [n for n in METHODS if METHODS[n]._list_likelihood is not Aggregator._list_likelihood]
             raise ParameterError(
                 f"{owner} needs a model with a likelihood for every expert, and {type(model).__name__} has none. Use "
-                f"of= one of {', '.join(able)}."
+                f"of= one of {', '.join(usable)}."
             )
         if kind not in model.tags.accepts:
             others = [n for n in METHODS if kind in METHODS[n].tags.accepts]
@@ -268,11 +269,11 @@ class Mixture(Aggregator):
         return type(chosen)(**chosen.get_params())
 
     def _blocks_obstacle(self) -> str:
-        return "Mixture learns from preferences in memory: a camp is a group of experts over all instances."
+        return "Mixture learns from preferences in memory, because a camp is a group of experts over all instances."
 
     def check_summary(self) -> None:
         """Raise KindError: summaries are those of the camps."""
-        raise KindError("the summary of a mixture is that of its camps: ask mixture.models_[0].summary(), and so on.")
+        raise KindError("a mixture has no summary. Call that of the model of each camp: mixture.models_[0].summary().")
 
     # Fit.
 
@@ -282,10 +283,10 @@ class Mixture(Aggregator):
         votes: Votes = preferences
         if isinstance(votes, Comparisons) and votes.expert is None:
             raise DataError(
-                "camps are groups of experts, and these comparisons name no experts. Name the column that holds them."
+                "a mixture needs experts, and these comparisons name no experts. Read them with the column of experts."
             )
         warn_of_no_checkpoint(self, "memberships and the models of all camps are fitted together")
-        self._boards = None
+        self._camp_boards = None
         with without_checkpoint():
             return self._fit_camps(votes)
 
@@ -300,59 +301,62 @@ class Mixture(Aggregator):
         n = self.components
         if n != 1:
             with warnings.catch_warnings():
-                # The fits of the camps at the end give their warnings.
+                # The final fits of the camps give the warnings.
                 warnings.simplefilter("ignore", ConcordantWarning)
                 lists = _mixture_fit.ExpertLikelihoods(model._list_likelihood(votes), votes.n_experts)
             x = _mixture_fit.positions(votes)
-            how: dict[str, Any] = {"max_iter": self.max_iter, "tol": self.tol, "random_state": self.random_state}
-            how["n_starts"] = self.n_starts
-        answer: _mixture_fit.MixtureEstimate | None = None
+            options: dict[str, Any] = {"max_iter": self.max_iter, "tol": self.tol, "random_state": self.random_state}
+            options["n_starts"] = self.n_starts
+        solution: _mixture_fit.MixtureEstimate | None = None
         if n == "auto":
-            found, answer = _mixture_fit.choose_components(
-                lists, x, max_components=self.max_components, folds=self.folds, report=report_progress, **how
+            choice, solution = _mixture_fit.choose_components(
+                lists, x, max_components=self.max_components, folds=self.folds, report=report_progress, **options
             )
-            if found.score:
-                columns = (list(map(float, found.components)), found.score, found.lead, found.stderr)
+            if choice.score:
+                columns = (list(map(float, choice.components)), choice.score, choice.lead, choice.stderr)
                 self.selection_ = dict(zip(("components", "held_out", "lead", "stderr"), columns, strict=True))
-            n = found.chosen
+            n = choice.chosen
         elif n != 1:
-            n = self._possible(int(n), int((lists.multiplicity > 0).sum()))
+            n = self._limited_to_experts(int(n), int((lists.multiplicity > 0).sum()))
         info.chosen = {"components": n}
         if n == 1:
             return self._fit_one(model, votes)
-        if answer is None:
-            answer = _mixture_fit.estimate(lists, x, lists.multiplicity, int(n), **how)
-        info.n_iter, info.converged, info.trace = len(answer.trace), answer.converged, answer.trace
-        info.objective, info.log_likelihood = answer.objective, answer.log_likelihood
-        if not answer.converged:
+        if solution is None:
+            solution = _mixture_fit.estimate(lists, x, lists.multiplicity, int(n), **options)
+        info.n_iter, info.converged, info.trace = len(solution.trace), solution.converged, solution.trace
+        info.objective, info.log_likelihood = solution.objective, solution.log_likelihood
+        if not solution.converged:
             self._warn(
                 f"EM did not converge in {self.max_iter} steps: the last one gained "
-                f"{answer.trace[-1] - answer.trace[-2]:.2g}. The last estimate is kept. Raise max_iter, or tol.",
+                f"{solution.trace[-1] - solution.trace[-2]:.2g}. The last estimate is kept. Raise max_iter, or tol.",
                 ConvergenceWarning,
             )
-        r = np.where(answer.responsibilities < _NO_MEMBER, 0.0, answer.responsibilities)
-        r /= r.sum(axis=1, keepdims=True)
-        # The largest camp is the first; of equal ones, that which fits its members best.
-        fits = lists.multiplicity @ (r * lists.table(answer.parameters))
-        order = np.lexsort((-np.round(fits, 6), -np.round(answer.shares, 9)))
-        self.n_components_, self.shares_, self.responsibilities_ = len(order), answer.shares[order], r[:, order]
-        empty = np.flatnonzero((r[:, order][lists.multiplicity > 0] > 0.5).sum(axis=0) == 0) + 1
+        memberships = np.where(solution.responsibilities < _LEAST_MEMBERSHIP, 0.0, solution.responsibilities)
+        memberships /= memberships.sum(axis=1, keepdims=True)
+        # The largest camp comes first; of equal camps the one that fits its members best.
+        fits = lists.multiplicity @ (memberships * lists.table(solution.parameters))
+        order = np.lexsort((-np.round(fits, 6), -np.round(solution.shares, 9)))
+        memberships = memberships[:, order]
+        self.n_components_, self.shares_, self.responsibilities_ = len(order), solution.shares[order], memberships
+        empty = np.flatnonzero((memberships[lists.multiplicity > 0] > 0.5).sum(axis=0) == 0) + 1
         if len(empty):
             self._warn(
-                f"no expert belongs to camps {listing(empty.tolist())} with more than one half: fewer camps say as "
-                "much. Use components='auto', or a smaller number.",
+                f"camps {listing(empty.tolist())} have no expert with a membership above one half, so fewer camps "
+                "suffice. Use components='auto', or a smaller number.",
                 IdentifiabilityWarning,
             )
         self.models_ = [self._model() for _ in order]
-        self._boards = self._each_camp(lambda c, own: self.models_[c].fit_predict(own), votes)
-        return self._boards
+        self._camp_boards = self._each_camp(lambda c, member_votes: self.models_[c].fit_predict(member_votes), votes)
+        return self._camp_boards
 
-    def _possible(self, n: int, heard: int) -> int:
-        """Return the number of camps, no more than there are experts with a list; warn where it was to be more."""
-        if n <= heard:
+    def _limited_to_experts(self, n: int, n_experts: int) -> int:
+        """Return the number of camps, limited to the number of experts with a list, with a warning."""
+        if n <= n_experts:
             return n
-        least = max(heard, 1)
-        self._warn(f"{heard} experts cannot be in {n} camps: there are {least}. Ask for fewer components.", DataWarning)
+        least = max(n_experts, 1)
+        self._warn(
+            f"{n_experts} experts cannot form {n} camps; {least} are fitted. Ask for fewer components.", DataWarning
+        )
         return least
 
     def _fit_one(self, model: Aggregator, votes: Votes) -> list[Consensus]:
@@ -360,13 +364,13 @@ class Mixture(Aggregator):
         self.n_components_, self.shares_ = 1, np.ones(1)
         self.responsibilities_ = np.ones((votes.n_experts, 1))
         self.models_ = [model]
-        self._boards = [model.fit_predict(votes)]
+        self._camp_boards = [model.fit_predict(votes)]
         kept = {n: getattr(self.fit_info_, n) for n in ("chosen", "missing")}
         kept["warnings"] = self.fit_info_.warnings + [
             w for w in model.fit_info_.warnings if w not in self.fit_info_.warnings
         ]
         self.fit_info_ = FitInfo(**model.fit_info_.to_dict() | kept)
-        return self._boards
+        return self._camp_boards
 
     # Predict.
 
@@ -391,12 +395,12 @@ class Mixture(Aggregator):
     @property
     def camps_(self) -> list[Consensus]:
         """The consensus of each camp of the training data."""
-        if self._boards is None or "models_" not in self.__dict__:
+        if self._camp_boards is None or "models_" not in self.__dict__:
             raise NotFittedError(
                 "this Mixture has no camps of training data: it is not fitted, or was loaded from a file, which does "
                 "not hold them. Call camps(preferences)."
             )
-        return self._boards
+        return self._camp_boards
 
     def _predicted_camps(self, votes: Votes) -> list[Consensus]:
         if "models_" not in self.__dict__:
@@ -432,14 +436,14 @@ class Mixture(Aggregator):
         for c in range(self.n_components_):
             with warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always", ConcordantWarning)
-                out.append(work(c, _weighted(votes, members[:, c])))
+                out.append(work(c, _weight_by_membership(votes, members[:, c])))
             for one in caught:
                 category = one.category if issubclass(one.category, ConcordantWarning) else ConcordantWarning
                 self._warn(f"camp {c + 1}: {one.message}", category)
         return out
 
     def _instance_shares(self, votes: Votes) -> Floats:
-        """Return the share of every camp in the lists of every instance [C, N]."""
+        """Return the share of each camp in the lists of each instance [C, N]."""
         members, n = self._memberships_of(votes), len(votes)
         if isinstance(votes, Comparisons):
             weight, expert = votes.outcomes, votes.row_expert
@@ -449,7 +453,7 @@ class Mixture(Aggregator):
         parts = weight[:, None] * members[expert]
         sums = np.stack([exact_sums(part, instance, n, starts, np.diff(starts)) for part in parts.T])
         total = sums.sum(axis=0)
-        # Where nobody of a camp says anything, camps count by their sizes.
+        # In an instance without votes, camps count by their shares of the experts.
         return np.where(total > 0, sums / np.where(total > 0, total, 1.0), self.shares_[:, None])
 
     def _contributions(self, preferences: Any) -> Contributions | None:
@@ -462,7 +466,7 @@ class Mixture(Aggregator):
         names = list(dict.fromkeys(votes.experts.tolist()))
         parts, rest = np.zeros((votes.n_slots, len(names))), np.zeros(votes.n_slots)
         for c, model in enumerate(self.models_):
-            found = model._contributions(_weighted(votes, members[:, c]))
+            found = model._contributions(_weight_by_membership(votes, members[:, c]))
             if found is None:
                 return None
             own, part, base = found
@@ -473,12 +477,12 @@ class Mixture(Aggregator):
     # Experts.
 
     def learned_experts(self) -> dict[str, list[Any]]:
-        """Return the camp of every expert and the probability of it; empty where there is one camp."""
+        """Return the camp of each expert and its probability; empty with a single camp."""
         if self.__dict__.get("n_components_", 1) == 1:
             return {}
         camp = self.responsibilities_.argmax(axis=1)
-        sure = self.responsibilities_.max(axis=1)
-        return {"expert": list(self.experts_), "camp": (camp + 1).tolist(), "membership": sure.tolist()}
+        probability = self.responsibilities_.max(axis=1)
+        return {"expert": list(self.experts_), "camp": (camp + 1).tolist(), "membership": probability.tolist()}
 
     @property
     def memberships_(self) -> pl.DataFrame:
@@ -492,8 +496,8 @@ class Mixture(Aggregator):
         return pl.DataFrame(columns | {f"camp {c + 1}": r[:, c] for c in range(r.shape[1])})
 
 
-def _weighted(votes: Votes, members: Floats) -> Votes:
-    """Return votes in which every expert counts by membership; experts without any are left out of comparisons."""
+def _weight_by_membership(votes: Votes, members: Floats) -> Votes:
+    """Return the votes weighted by membership; comparisons of experts with membership 0 are dropped."""
     if isinstance(votes, Comparisons):
         factor = members[votes.row_expert]
         return votes.multiply_counts(factor).select_rows(np.flatnonzero(factor > 0))

@@ -905,7 +905,7 @@ def item_nobody_ranks_is_not_first(method: Aggregator) -> None:
 
 @_check()
 def instance_without_rows_is_one_tie(method: Aggregator) -> None:
-    """Require that the items of an instance without rows tie, and that the other instances keep their answer."""
+    """Require that the items of an instance without rows tie, and the other instances keep their answer."""
     for example in examples(method.tags):
         answer = _answer(method, example.with_instance("nothing", ["a", "b", "z"]))
         ranks = answer["nothing"].rank.tolist()
@@ -1045,7 +1045,7 @@ def labels_are_counted(method: Aggregator) -> None:
 
 @_check()
 def explanations_add_up(method: Aggregator) -> None:
-    """Require that, if the method explains scores, the parts of the experts and of the base sum to the score."""
+    """Require that the parts of the experts and of the base sum to the score, if the method explains scores."""
     for example in examples(method.tags):
         fitted, answer = _usual(method, example)
         votes = example.votes()

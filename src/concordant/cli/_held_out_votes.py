@@ -64,7 +64,7 @@ def compare_models_of_votes(
         raise ParameterError(f"--folds {task.folds} is about labels; votes are held out in a number of folds.")
     able = vote_models()
     if group == "heuristics":
-        raise ParameterError(f"heuristics give votes no probability. Methods that do: {', '.join(able)}.")
+        raise ParameterError(f"heuristics do not predict votes. Methods that do: {', '.join(able)}.")
     chosen = wanted or [(name, create(name)) for name in (_DEFAULT_MODELS if group is None else able)]
     session.params["methods"] = ",".join(label for label, _ in chosen)
     needed = reading.needed_by(method for _, method in chosen)

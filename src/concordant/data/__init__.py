@@ -1,1 +1,1 @@
-"""What is ranked: immutable columnar containers over integer codes. No files, no algorithms."""
+"""Containers of preferences, comparisons, features, labels and results: immutable columns over integer codes."""

@@ -23,7 +23,7 @@ from concordant.data.container import (
     readonly,
     same,
 )
-from concordant.data.index import Slots, Texts, as_ids, code_experts, code_slots, freeze, join_experts
+from concordant.data.index import Slots, Texts, as_ids, code_experts, code_slots, freeze, join_vocabularies
 from concordant.data.vote_columns import NO_COLUMNS, VoteColumns
 from concordant.errors import DataError, ParameterError, listing, quote
 from concordant.kernels import lists
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Comparisons"]
 
-# What `collapse` can keep apart.
-_KEPT = {"sides", "experts", "time", "category", "covariates", "n_both_bad"}
+# The properties that `collapse` can keep.
+_KEEPABLE = {"sides", "experts", "time", "category", "covariates", "n_both_bad"}
 
 
 class Comparisons(ExpertContainer):
@@ -43,28 +43,28 @@ class Comparisons(ExpertContainer):
     Parameters
     ----------
     instance : sequence of ids, or one id for all
-        What the pair belongs to; a leaderboard is one instance.
+        The instance of the row, such as a query; a leaderboard is one instance.
     expert : sequence of ids or None
-        Who compared; None if that is not known.
+        The expert of the row; None if experts are not known.
     left, right : sequences of ids
         The two items, in the order shown (or in any order with ``sided=False``).
     n_left, n_right, n_ties : sequences of float, optional
-        How often left won, right won, and neither; counts >= 0. All None means that left won once.
+        How often left won, right won and nobody won; counts >= 0. Without any of them, left won once.
     items : sequence of (instance, item), optional
-        Every pair there is, a superset of those compared.
+        All (instance, item) pairs, including items that were never compared.
     experts : sequence of ids, optional
         The vocabulary, including experts who compare nothing.
     sided : bool
-        Whether left and right are the order shown. False puts the two in code order.
+        Whether left and right are the order shown. If not, each row is stored with the smaller code on the left.
     weight : sequence of float, optional
         Multiplies the row's counts.
     time : sequence of float, optional
         When each vote was given, in any unit.
     category : sequence of ids, optional
-        What each vote was about, such as a language; None for a vote without a category.
+        The category of each vote, such as a language; None for a vote without one.
     covariates : mapping, optional
-        From the name of a covariate to its values, one for each row: left minus right of what differs between the
-        sides, such as their lengths.
+        From the name of a covariate, such as length, to one value for each row: that of the left side minus that of the
+        right side.
     n_both_bad : sequence of float, optional
         Outcomes in which both sides were bad, where they are kept apart from ties. No method counts them.
 
@@ -127,16 +127,16 @@ class Comparisons(ExpertContainer):
             n, as_values, _counts, time=time, category=category, covariates=covariates, n_both_bad=n_both_bad
         )
         if weight is not None:
-            w = _counts(weight, "weight", n)
+            factor = _counts(weight, "weight", n)
             with np.errstate(over="ignore"):
-                counts = [_counts(c * w, "weight times the count", n) for c in counts]
-                columns = columns.scaled(w)
+                counts = [_counts(c * factor, "weight times the count", n) for c in counts]
+                columns = columns.scaled(factor)
         for row, (a, b) in enumerate(zip(left_ids, right_ids, strict=True)):
             if a == b:
                 raise DataError(
                     f"row {row} compares item {quote(a)} of instance {quote(instance_ids[row])} with itself."
                 )
-        # Interleaved so that first-seen order is the order in which a reader meets the items.
+        # Interleaved, so that items are numbered in reading order.
         both = [i for pair in zip(left_ids, right_ids, strict=True) for i in pair]
         slots, slot = code_slots([q for q in instance_ids for _ in (0, 1)], both, items)
         codes, vocabulary = (
@@ -248,7 +248,7 @@ class Comparisons(ExpertContainer):
         return self.columns.covariate_names
 
     def select_rows(self, rows: Any) -> Self:
-        """Return the comparisons of some rows; all items and experts stay known.
+        """Return the comparisons of some rows; all items and experts remain.
 
         Parameters
         ----------
@@ -273,7 +273,7 @@ class Comparisons(ExpertContainer):
         return self._rows(index, self.slots)
 
     def select_category(self, category: Any) -> Self:
-        """Return the comparisons of one category; all items and experts stay known.
+        """Return the comparisons of one category; all items and experts remain.
 
         Examples
         --------
@@ -289,31 +289,33 @@ class Comparisons(ExpertContainer):
 
     @property
     def n_rows(self) -> int:
-        """How many rows of counts there are."""
+        """The number of rows of counts."""
         return len(self.left)
 
     @property
     def outcomes(self) -> Floats:
-        """How many outcomes every row counts."""
+        """The number of outcomes of each row."""
         return self.n_left + self.n_right + self.n_ties
 
     @property
     def row_expert(self) -> Codes:
-        """The expert code of every row; empty when nobody is named."""
+        """The expert code of each row; empty if experts are not known."""
         return np.zeros(0, dtype=np.int32) if self.expert is None else self.expert
 
     @cached_property
     def row_starts(self) -> Ints:
-        """Where the rows of each instance begin."""
+        """The offsets of the rows of each instance."""
         return freeze(np.searchsorted(self.slots.instance[self.left], np.arange(len(self) + 1)).astype(np.int64))
 
     def collapse(self, *, keep: Iterable[str] = ()) -> Self:
-        """Return one row per pair, counts added up; what is not kept apart is left out.
+        """Return one row for each pair, and for each different value of the properties in `keep`, with counts added up.
+
+        Properties that are not in `keep` are dropped.
 
         Parameters
         ----------
         keep : names among "sides", "experts", "time", "category", "covariates", "n_both_bad"
-            What rows must share to be added up: the side shown, the expert, or columns that are there.
+            The properties to keep. Rows are added up only if they agree in these; "n_both_bad" is added up itself.
 
         Examples
         --------
@@ -322,33 +324,33 @@ class Comparisons(ExpertContainer):
         [(1, [1.0], [2.0]), (2, [1.0, 0.0], [1.0, 1.0])]
         """
         kept = set(keep)
-        if kept - _KEPT:
-            allowed = f"names among {', '.join(sorted(_KEPT))}"
-            raise ParameterError.invalid("keep", "collapse", allowed, sorted(kept - _KEPT)[0])
-        known = self.columns.only(kept)
+        if kept - _KEEPABLE:
+            allowed = f"names among {', '.join(sorted(_KEEPABLE))}"
+            raise ParameterError.invalid("keep", "collapse", allowed, sorted(kept - _KEEPABLE)[0])
+        kept_optional = self.columns.only(kept)
         expert = self.expert if "experts" in kept else None
         sided = self.sided and "sides" in kept
-        if not known.names and expert is None and not sided and self._is_collapsed:
+        if not kept_optional.names and expert is None and not sided and self._is_collapsed:
             return self._like(experts=Texts(), expert=None, columns=NO_COLUMNS, sided=False)
         low, high, n_low, n_high = self.left, self.right, self.n_left, self.n_right
         if not sided:
-            known = known.flipped(low > high)
+            kept_optional = kept_optional.flipped(low > high)
             low, high, n_low, n_high = _in_code_order(low, high, n_low, n_high)
         key = low.astype(np.int64) * max(self.n_slots, 1) + high
-        first, which = _first_rows(key)
-        apart = [] if expert is None else [expert]
-        apart += [v for name, v in known.arrays().items() if name in ("time", "category")]
-        apart += [] if known.covariates is None else list(known.covariates.T)
-        for column in apart:
+        first, group = _first_rows(key)
+        kept_columns = [] if expert is None else [expert]
+        kept_columns += [v for name, v in kept_optional.arrays().items() if name in ("time", "category")]
+        kept_columns += [] if kept_optional.covariates is None else list(kept_optional.covariates.T)
+        for column in kept_columns:
             values, code = np.unique(column, return_inverse=True)
-            first, which = _first_rows(which * len(values) + code)
+            first, group = _first_rows(group * len(values) + code)
 
         def total(counts: Floats) -> Floats:
-            return np.bincount(which, weights=counts, minlength=len(first)).astype(np.float64)
+            return np.bincount(group, weights=counts, minlength=len(first)).astype(np.float64)
 
-        merged = known.take(first)
-        if known.n_both_bad is not None:
-            merged = merged._replace(n_both_bad=total(known.n_both_bad))
+        merged = kept_optional.take(first)
+        if kept_optional.n_both_bad is not None:
+            merged = merged._replace(n_both_bad=total(kept_optional.n_both_bad))
         return self.from_codes(
             self.slots,
             Texts() if expert is None else self.experts,
@@ -364,7 +366,7 @@ class Comparisons(ExpertContainer):
 
     @property
     def _is_collapsed(self) -> bool:
-        """Whether there is one row per unordered pair already, in order, so that nothing needs to be sorted."""
+        """Whether the rows are already sorted, with one row for each unordered pair."""
         if (self.left > self.right).any():
             return False
         key = self.left.astype(np.int64)
@@ -385,14 +387,14 @@ class Comparisons(ExpertContainer):
         )
 
     def select_experts(self, experts: Sequence[Any]) -> Self:
-        """Return the comparisons made by these experts only, in this order of the vocabulary; all items stay known."""
+        """Return the comparisons of these experts, in this order; all items remain."""
         wanted, new = self._selected(experts)
         rows = np.flatnonzero(new[self.row_expert] >= 0)
         selected = self._rows(rows, self.slots)
         return selected.with_experts(wanted, new[selected.row_expert])
 
     def scale_weights(self, factors: Mapping[Any, float]) -> Self:
-        """Return the comparisons with the counts of experts multiplied by these factors; others keep theirs.
+        """Return the comparisons with the counts of some experts multiplied by factors.
 
         Parameters
         ----------
@@ -412,21 +414,21 @@ class Comparisons(ExpertContainer):
         for expert, factor in factors.items():
             if str(expert) not in codes:
                 known = listing(self.experts.tolist(), 20) if codes else "none, the comparisons name no experts"
-                raise DataError(f"no expert {quote(expert)} to weigh. Experts: {known}.")
+                raise DataError(f"unknown expert {quote(expert)} in the weights. Experts: {known}.")
             by_expert[codes[str(expert)]] = checked_weight(factor, expert)
         return self.multiply_counts(by_expert[self.expert])
 
     def cap_experts(
         self, n: int, *, keep: Literal["random", "first", "last"] = "random", random_state: int = 0
     ) -> Self:
-        """Return the comparisons with at most `n` rows of each expert in each instance; all items stay known.
+        """Return the comparisons with at most `n` rows of each expert in each instance; all items remain.
 
         Parameters
         ----------
         n : int
-            How many rows, each of them a vote. Rows of counts are kept or left out as a whole.
+            The number of rows. A row with several outcomes is kept or left out as a whole.
         keep : {"random", "first", "last"}
-            Which rows: drawn at random; or the first or last by time, and by their order where there are no times.
+            Random rows, or the first or last ones by time; without times, by their order.
         random_state : int
             Seed of the draw.
 
@@ -441,25 +443,27 @@ class Comparisons(ExpertContainer):
         if keep not in ("random", "first", "last"):
             raise ParameterError.invalid("keep", "cap_experts", "'random', 'first' or 'last'", keep)
         if self.expert is None:
-            raise DataError("cap_experts keeps some votes of each expert, and these votes name none.")
+            raise DataError(
+                "cap_experts needs experts, and these votes name none. Read them with the column of experts."
+            )
         if keep == "random":
-            place = np.random.default_rng(random_state).random(self.n_rows)
+            priority = np.random.default_rng(random_state).random(self.n_rows)
         else:
-            place = np.arange(self.n_rows, dtype=np.float64) if self.time is None else self.time
-            place = place if keep == "first" else -place
+            priority = np.arange(self.n_rows, dtype=np.float64) if self.time is None else self.time
+            priority = priority if keep == "first" else -priority
         group = self.slots.instance[self.left].astype(np.int64) * max(self.n_experts, 1) + self.expert
-        # Equal times keep the order of the rows, or its reverse.
-        turn = np.arange(self.n_rows) if keep != "last" else -np.arange(self.n_rows)
-        order = np.lexsort((turn, place, group))
+        # Rows with equal times are taken in their order, or in reverse.
+        tie_break = np.arange(self.n_rows) if keep != "last" else -np.arange(self.n_rows)
+        order = np.lexsort((tie_break, priority, group))
         grouped = group[order]
-        begins = np.flatnonzero(np.diff(grouped, prepend=-1))
-        number = np.arange(self.n_rows) - np.repeat(begins, np.diff(begins, append=self.n_rows))
-        return self.select_rows(np.sort(order[number < n]))
+        group_starts = np.flatnonzero(np.diff(grouped, prepend=-1))
+        place = np.arange(self.n_rows) - np.repeat(group_starts, np.diff(group_starts, append=self.n_rows))
+        return self.select_rows(np.sort(order[place < n]))
 
     def equal_weights(self, by: Literal["experts", "pairs"]) -> Self:
-        """Return the comparisons with counts multiplied so that each expert, or each pair, weighs the same.
+        """Return the comparisons with counts rescaled so that each expert, or each pair, has the same total.
 
-        The total of each instance stays the same. Without outcomes an expert or a pair has no weight.
+        The total of each instance stays the same. Experts and pairs without outcomes are ignored.
 
         Examples
         --------
@@ -479,18 +483,20 @@ class Comparisons(ExpertContainer):
             raise ParameterError.invalid("by", "equal_weights", "'experts' or 'pairs'", by)
         _, group = np.unique(group, return_inverse=True)
         totals = np.bincount(group, self.outcomes)
-        home = np.zeros(len(totals), dtype=np.int64)
-        home[group] = instance
-        there = totals > 0
-        share = np.bincount(home, totals, len(self)) / np.maximum(np.bincount(home, there, len(self)), 1)
-        factor = np.divide(share[home], totals, out=np.ones(len(totals)), where=there)
+        instance_of_group = np.zeros(len(totals), dtype=np.int64)
+        instance_of_group[group] = instance
+        has_votes = totals > 0
+        target = np.bincount(instance_of_group, totals, len(self)) / np.maximum(
+            np.bincount(instance_of_group, has_votes, len(self)), 1
+        )
+        factor = np.divide(target[instance_of_group], totals, out=np.ones(len(totals)), where=has_votes)
         return self.multiply_counts(factor[group])
 
     def discount(self, half_life: float) -> Self:
-        """Return the comparisons with counts halved for every `half_life` by which a row is older than the latest.
+        """Return the comparisons with counts that decay with age: a row that is `half_life` older counts half.
 
-        The latest row of each instance keeps its counts. `half_life` is in the unit of the times: seconds where dates
-        were read.
+        The latest row of each instance keeps its counts. `half_life` is in the unit of the times: seconds if they were
+        read from dates.
 
         Examples
         --------
@@ -499,7 +505,7 @@ class Comparisons(ExpertContainer):
         [0.125, 0.5, 1.0]
         """
         if self.time is None:
-            raise DataError("the comparisons have no times, so that no row is older. Read them with time='COLUMN'.")
+            raise DataError("the comparisons have no times, which half_life needs. Read them with time='COLUMN'.")
         if not half_life > 0:
             raise ParameterError.invalid("half_life", "discount", "a number > 0", half_life)
         latest = np.full(len(self), -np.inf)
@@ -512,17 +518,16 @@ class Comparisons(ExpertContainer):
     ) -> Self:
         """Return the comparisons with one more covariate: whether an item is of the expert's own family.
 
-        It is 1 where only the left item is of the family of the expert, −1 where only the right one is, else 0. With
-        `BradleyTerry(covariates=["self-preference"], varying=["self-preference"])` its coefficient is by how much
-        experts favour their own family, and `habits_` has every expert by themselves.
+        It is 1 if only the left item is of the family of the expert, −1 if only the right one is, else 0. With
+        `BradleyTerry(covariates=["self-preference"], varying=["self-preference"])` its coefficient is the mean
+        preference of experts for their own family, and `habits_` has the preference of each expert.
 
         Parameters
         ----------
         families : mapping
             From an item to its family, such as the maker of a model.
         expert_families : mapping
-            From an expert to the family it belongs to, such as the maker of a judging model. Experts who belong to none
-            are left out of it.
+            From an expert to its family, such as the maker of a judging model. Leave out experts without a family.
         name : str
             The name of the covariate.
 
@@ -535,20 +540,23 @@ class Comparisons(ExpertContainer):
         """
         if self.expert is None:
             raise DataError(
-                "with_self_preference compares items with the family of the expert, and these comparisons name no "
-                "experts. Name the column that holds them."
+                "with_self_preference needs the expert of each vote, and these comparisons name no experts. Read the "
+                "votes with the column of experts."
             )
         if name in self.columns.names:
-            raise DataError(f"there is a column {name!r} already. Give another name=.")
+            raise DataError(f"the comparisons already have a column {name!r}. Choose another name=.")
         known = {str(item): family for item, family in families.items()}
         owners = {str(expert): family for expert, family in expert_families.items()}
-        of_expert = [owners.get(e) for e in self.experts.tolist()]
-        strange = sorted({str(f) for f in of_expert if f is not None} - {str(f) for f in known.values()})
-        if strange or not any(of_expert):
-            what = f"no item is of the families {listing(strange, 5)}" if strange else "no expert belongs to a family"
-            raise DataError(f"with_self_preference: {what}. Both mappings must name families alike, and experts by id.")
+        expert_family = [owners.get(e) for e in self.experts.tolist()]
+        unknown = sorted({str(f) for f in expert_family if f is not None} - {str(f) for f in known.values()})
+        if unknown or not any(expert_family):
+            what = f"no item is of the families {listing(unknown, 5)}" if unknown else "no expert belongs to a family"
+            raise DataError(
+                f"with_self_preference: {what}. Use the same names of families in both mappings, and the "
+                "ids of experts."
+            )
         code = {family: k for k, family in enumerate(dict.fromkeys(known.values()))}
-        own = np.array([-1 if f is None else code[f] for f in of_expert], dtype=np.int64)[self.expert]
+        own = np.array([-1 if f is None else code[f] for f in expert_family], dtype=np.int64)[self.expert]
         slot = np.array([code[known[i]] if i in known else -2 for i in self.items.tolist()], dtype=np.int64)
         column = (slot[self.left] == own).astype(np.float64) - (slot[self.right] == own)
         columns = self.columns._replace(
@@ -596,7 +604,7 @@ class Comparisons(ExpertContainer):
     def to_frame(self) -> pl.DataFrame:
         """Return the rows as a Polars frame.
 
-        Its columns are instance, expert (when known), left, right, n_left, n_right, n_ties, and those of `columns`.
+        Columns: instance, expert (if known), left, right, n_left, n_right, n_ties, and the optional ones.
         """
         columns: dict[str, Any] = {"instance": (self.instances, self.slots.instance[self.left])}
         if self.expert is not None:
@@ -617,29 +625,29 @@ class Comparisons(ExpertContainer):
 
     @staticmethod
     def concat(parts: Sequence[Comparisons]) -> Comparisons:
-        """Return several comparisons as one, ids matched; experts must be named in all parts or in none."""
+        """Return several comparisons as one, matched by id; all parts must name experts, or none."""
         named = {p.expert is not None for p in parts}
         if len(named) > 1:
             raise DataError(
-                "cannot join comparisons with experts and without. Name an expert in every part, or in none: "
-                "votes.collapse() adds up the votes of all experts."
+                "cannot join comparisons with experts and without. Name experts in every part, or in none: "
+                "votes.collapse() drops them."
             )
         if len({p.sided for p in parts}) > 1:
             raise DataError(
                 "cannot join comparisons with known sides and without. Leave the sides out of all parts: "
                 "votes.collapse(), or votes.collapse(keep=['experts']) where experts are named."
             )
-        slots, moved = Slots.concat([p.slots for p in parts])
-        experts, expert_of = join_experts(p.experts for p in parts)
-        left = np.concatenate([m[p.left] for p, m in zip(parts, moved, strict=True)]).astype(np.int32)
-        right = np.concatenate([m[p.right] for p, m in zip(parts, moved, strict=True)]).astype(np.int32)
+        slots, new_slots = Slots.concat([p.slots for p in parts])
+        experts, expert_of = join_vocabularies(p.experts for p in parts)
+        left = np.concatenate([m[p.left] for p, m in zip(parts, new_slots, strict=True)]).astype(np.int32)
+        right = np.concatenate([m[p.right] for p, m in zip(parts, new_slots, strict=True)]).astype(np.int32)
         expert = None
         if named == {True}:
             expert = np.concatenate([e[p.expert] for p, e in zip(parts, expert_of, strict=True)])
         counts = [np.concatenate([getattr(p, c) for p in parts]) for c in ("n_left", "n_right", "n_ties")]
         columns = VoteColumns.concat([p.columns for p in parts])
         if not parts[0].sided:
-            # The order of codes may be another one now.
+            # The codes of the joined parts may be in another order.
             columns = columns.flipped(left > right)
             left, right, counts[0], counts[1] = _in_code_order(left, right, counts[0], counts[1])
         rows = np.argsort(slots.instance[left], kind="stable")
@@ -658,15 +666,15 @@ class Comparisons(ExpertContainer):
 
 
 def _first_rows(key: Ints) -> tuple[Ints, Ints]:
-    """Return the first row of each different key, in the order of the keys, and the number of its key for every row."""
-    distinct, which = np.unique(key, return_inverse=True)
+    """Return the first row of each distinct key, in the order of the keys, and the index of the key of every row."""
+    distinct, key_index = np.unique(key, return_inverse=True)
     first = np.empty(len(distinct), dtype=np.int64)
-    first[which[::-1]] = np.arange(len(key) - 1, -1, -1)
-    return first, which
+    first[key_index[::-1]] = np.arange(len(key) - 1, -1, -1)
+    return first, key_index
 
 
 def _in_code_order(left: Codes, right: Codes, n_left: Floats, n_right: Floats) -> tuple[Codes, Codes, Floats, Floats]:
-    """Return the pairs with the smaller code on the left, counts with them."""
+    """Return the pairs with the smaller code on the left, and their counts in the same order."""
     flip = left > right
     return (
         np.where(flip, right, left),

@@ -48,22 +48,22 @@ __all__ = [
 
 TIE_TOLERANCE = 1e-12
 
-# Draws of the probabilities to be the best; an even number.
+# Draws for `probabilities_best`; an even number.
 _DRAWS = 40_000
-# How many rows the view in a notebook shows.
+# Rows in the HTML form for notebooks.
 _SHOWN = 20
 # Columns beside score and rank that a consensus may have.
 OPTIONAL_COLUMNS = ("stderr", "lower", "upper", "rank_lower", "rank_upper", "p_value", "q_value", "tier")
-# Columns of text, the same in every row, of a consensus on another scale than its method's.
+# Columns of text, the same in every row, that a consensus on the Elo scale has.
 TEXT_COLUMNS = ("scale", "gauge")
 
 
 # Differences of scores below this are finite.
-_SMALL = 1e307
+_FINITE_RANGE = 1e307
 
 
 def _drops(by_score: Floats) -> Floats:
-    # A difference too large for a float is infinite, which is large enough; NaN scores are refused later.
+    # An overflow gives infinity, which is large enough; NaN scores are refused later.
     with np.errstate(over="ignore", invalid="ignore"):
         return by_score[:-1] - by_score[1:]
 
@@ -71,8 +71,8 @@ def _drops(by_score: Floats) -> Floats:
 def rank_scores(score: Floats, offsets: Ints, *, relative_tolerance: bool = False) -> tuple[Codes, Ints]:
     """Return the rank of every slot (1 = best, ties share the smallest) and the slots best first, ties in input order.
 
-    Scores are equal when they agree to 1e-12 of the instance's largest or, with `relative_tolerance`, of themselves:
-    for scores whose rounding error is a part of the score, as of sums of terms >= 0.
+    Scores are equal when they agree to 1e-12 of the largest score of the instance or, with `relative_tolerance`, of
+    their own size. The latter suits scores with a relative rounding error, such as sums of terms >= 0.
 
     Examples
     --------
@@ -81,36 +81,38 @@ def rank_scores(score: Floats, offsets: Ints, *, relative_tolerance: bool = Fals
     ([2, 1, 2], [1, 0, 2])
     """
     n = len(score)
-    # In several lists equal scores are brought into input order below.
+    # With several instances, equal scores are brought into input order below.
     order = lists.order_lists(-score, offsets, stable=len(offsets) == 2)
     if n == 0:
         return np.zeros(0, dtype=np.int32), order
     by_score = score[order]
-    new = np.empty(n, dtype=np.bool_)
-    new[0] = True
+    starts_group = np.empty(n, dtype=np.bool_)
+    starts_group[0] = True
     if len(offsets) == 2:
         largest = max(abs(float(by_score[0])), abs(float(by_score[-1])))
-        drops = by_score[:-1] - by_score[1:] if largest < _SMALL else _drops(by_score)
-        np.greater(drops, TIE_TOLERANCE * (np.abs(by_score[:-1]) if relative_tolerance else largest), out=new[1:])
+        drops = by_score[:-1] - by_score[1:] if largest < _FINITE_RANGE else _drops(by_score)
+        np.greater(
+            drops, TIE_TOLERANCE * (np.abs(by_score[:-1]) if relative_tolerance else largest), out=starts_group[1:]
+        )
         position = np.arange(1, n + 1, dtype=np.int64)
     else:
         lengths = np.diff(offsets)
-        full = np.flatnonzero(lengths)
+        nonempty = np.flatnonzero(lengths)
         if relative_tolerance:
             allowed = TIE_TOLERANCE * np.abs(by_score[:-1])
         else:
-            # Scores are sorted, so the largest magnitude of an instance stands at one of its ends.
-            largest_of = np.maximum(np.abs(by_score[offsets[full]]), np.abs(by_score[offsets[full + 1] - 1]))
-            allowed = np.repeat(TIE_TOLERANCE * largest_of, lengths[full])[1:]
-        np.greater(_drops(by_score), allowed, out=new[1:])
-        new[offsets[full]] = True
+            # Scores are sorted, so the largest magnitude of an instance is at one of its ends.
+            largest_of = np.maximum(np.abs(by_score[offsets[nonempty]]), np.abs(by_score[offsets[nonempty + 1] - 1]))
+            allowed = np.repeat(TIE_TOLERANCE * largest_of, lengths[nonempty])[1:]
+        np.greater(_drops(by_score), allowed, out=starts_group[1:])
+        starts_group[offsets[nonempty]] = True
         position = np.arange(1, n + 1, dtype=np.int64)
         position -= np.repeat(offsets[:-1], lengths)
-    if not new.all():
-        position = position[new][np.cumsum(new) - 1]
-        # Scores equal within the tolerance were sorted by rounding errors, and a single list by a stable sort.
-        if len(offsets) > 2 or (by_score[1:] != by_score[:-1])[~new[1:]].any():
-            lists.sort_within_groups(order, np.flatnonzero(new))
+    if not starts_group.all():
+        position = position[starts_group][np.cumsum(starts_group) - 1]
+        # Scores that tie only within the tolerance were sorted by rounding errors. A single list was sorted stably.
+        if len(offsets) > 2 or (by_score[1:] != by_score[:-1])[~starts_group[1:]].any():
+            lists.sort_within_groups(order, np.flatnonzero(starts_group))
     rank = np.empty(n, dtype=np.int32)
     rank[order] = position
     return rank, order
@@ -122,9 +124,12 @@ def _check_count(value: Any, name: str, owner: str) -> None:
 
 
 def joint_half_width(variance_a: Any, variance_b: Any, half_width_a: Any, half_width_b: Any) -> Any:
-    """Return the half-width of the interval of a difference, in standard errors, from those of its two items."""
-    whole = variance_a + variance_b
-    share = np.divide(variance_a, whole, out=np.full(np.shape(whole), 0.5), where=np.asarray(whole) > 0)
+    """Return the half-width of the interval of a difference of two scores, in its standard errors.
+
+    It is the root mean square of the half-widths of the two scores, weighted by their variances.
+    """
+    total = variance_a + variance_b
+    share = np.divide(variance_a, total, out=np.full(np.shape(total), 0.5), where=np.asarray(total) > 0)
     return np.sqrt(share * half_width_a**2 + (1.0 - share) * half_width_b**2)
 
 
@@ -147,7 +152,7 @@ class Consensus(Container):
     score : sequence of float
         Larger is better.
     rank : sequence of int, optional
-        1 = best; found from the scores when absent.
+        1 = best; computed from the scores by default.
     stderr, lower, upper, rank_lower, rank_upper : sequences of float, optional
         Standard error and interval of the score, interval of the rank.
     p_value, q_value : sequences of float, optional
@@ -155,9 +160,9 @@ class Consensus(Container):
     tier : sequence of float, optional
         The tier of the item (`with_tiers`).
     level, gauge, interval_method : optional
-        The level of the intervals, what fixes the origin and scale of the scores, and how the intervals were made.
+        The level of the intervals, what fixes the origin and scale of the scores, and the method of the intervals.
     scale : {"log-odds", "elo"}, optional
-        The scale of the scores; None where it is neither.
+        The scale of the scores; None if it is neither.
 
     Attributes
     ----------
@@ -238,7 +243,7 @@ class Consensus(Container):
         covariance: tuple[Floats | None, ...] | None = None,
         **columns: Floats | None,
     ) -> Self:
-        """Return a consensus over ready-made slots; scores must be finite. Rank and order are found when not given."""
+        """Return a consensus over given slots; scores must be finite. Rank and order are computed if not given."""
         out = cls.__new__(cls)
         if order is not None:
             out.__dict__["_order"] = freeze(order)
@@ -285,7 +290,7 @@ class Consensus(Container):
         return self._order
 
     def ranking(self, instance: Any = None, top_k: int | None = None) -> list[str]:
-        """Return the (`top_k`) items of one instance, best first; it may be left out when there is only one.
+        """Return the (`top_k`) items of an instance, best first; with a single instance `instance` may be left out.
 
         Examples
         --------
@@ -295,7 +300,7 @@ class Consensus(Container):
         return self.items.take(self._best(instance, top_k, "ranking")).tolist()
 
     def hits(self, instance: Any = None, top_k: int | None = None) -> Hits:
-        """Return the (`top_k`) hits of one instance as `fuse` does; it may be left out when there is only one.
+        """Return the (`top_k`) hits of an instance, as `fuse` does; with a single instance `instance` may be left out.
 
         Examples
         --------
@@ -308,7 +313,7 @@ class Consensus(Container):
         return Hits(self.items.take(best).tolist(), self.score[best].tolist(), self.rank[best].tolist())
 
     def to_dict(self) -> dict[str, dict[str, float]]:
-        """Return the score of every item by instance, best first: the form in which ranx and ir_measures hold runs.
+        """Return {instance: {item: score}}, best first, the form of runs in ranx and ir_measures.
 
         Examples
         --------
@@ -330,7 +335,7 @@ class Consensus(Container):
         return own if top_k is None else own[:top_k]
 
     def _weak_order(self, instance: Any, top_k: int) -> str:
-        """Return the best items of an instance in one line: `a = b > c`, where items tie."""
+        """Return the best items of an instance in one line, such as `a = b > c` if a and b tie."""
         slots = self._best(instance, None, "ranking")
         rank = self.rank[slots].tolist()
         signs = ["", *(" = " if one == other else " > " for one, other in pairwise(rank))]
@@ -346,21 +351,21 @@ class Consensus(Container):
         kept = self.order()[lists.ranges(starts, ends)]
         return self._pick(Slots(self.instances, self.items.take(kept), lists.offsets_of(ends - starts)), kept)
 
-    def _pick(self, slots: Slots, old: Ints) -> Self:
-        columns = {n: None if self.__dict__[n] is None else self.__dict__[n][old] for n in OPTIONAL_COLUMNS}
+    def _pick(self, slots: Slots, slot_index: Ints) -> Self:
+        columns = {n: None if self.__dict__[n] is None else self.__dict__[n][slot_index] for n in OPTIONAL_COLUMNS}
         out = self.from_codes(
             slots,
-            self.score[old],
-            self.rank[old],
+            self.score[slot_index],
+            self.rank[slot_index],
             level=self.level,
             gauge=self.gauge,
             interval_method=self.interval_method,
             scale=self.scale,
-            covariance=self._pick_covariance(slots, old),
+            covariance=self._pick_covariance(slots, slot_index),
             **columns,
         )
-        if self._own_scale is not self:
-            out.__dict__["_unscaled"] = self._own_scale._pick(slots, old)
+        if self._before_scaling is not self:
+            out.__dict__["_unscaled"] = self._before_scaling._pick(slots, slot_index)
         return out
 
     def _pick_covariance(self, slots: Slots, old: Ints) -> tuple[Floats | None, ...] | None:
@@ -382,7 +387,7 @@ class Consensus(Container):
         return self._pick(*self.slots.take(index))
 
     def broadcast(self, instances: Iterable[Any]) -> Self:
-        """Return this ranking repeated for every instance named, such as to evaluate it against many users.
+        """Return this ranking for each of the given instances, for example to evaluate it for many users.
 
         Examples
         --------
@@ -393,7 +398,7 @@ class Consensus(Container):
             raise DataError(f"only a consensus of one instance can be broadcast; this one has {len(self)}.")
         names = as_ids(instances, "instance")
         if len(set(names)) < len(names):
-            raise DataError("an instance to broadcast to is named twice; ids tell instances apart.")
+            raise DataError("broadcast got an instance twice. Name each instance once.")
         m, n = self.n_slots, len(names)
         old = np.tile(np.arange(m, dtype=np.int64), n)
         slots = Slots(Texts(names), self.items.take(old), lists.offsets_of(np.full(n, m)))
@@ -411,7 +416,7 @@ class Consensus(Container):
         >>> gap.value, gap.stderr, round(gap.lower, 2), round(gap.upper, 2)
         (1.0, 1.0, -0.96, 2.96)
         """
-        own = self._own_scale
+        own = self._before_scaling
         value, spread, half_width = own._difference(a, b, instance)
         if own is not self:
             from concordant.data.score_scale import SCALES
@@ -423,7 +428,7 @@ class Consensus(Container):
     def covariance_frame(self, instance: Any = None) -> pl.DataFrame:
         """Return the covariance of the scores of one instance: the column `term`, and one column for each item.
 
-        The instance may be left out when there is only one. DataError where the covariance is not known.
+        With a single instance `instance` may be left out. An unknown covariance raises DataError.
 
         Examples
         --------
@@ -445,7 +450,7 @@ class Consensus(Container):
     def half_widths(self, slots: Any) -> Floats:
         """Return the half-widths of the intervals of these slots, in standard errors.
 
-        They are larger than those of the normal distribution if the method widens intervals for few experts.
+        They exceed the normal quantile if the method widens intervals for few experts.
         """
         out = np.full(len(slots), self._normal_half_width())
         if self.stderr is not None and self.upper is not None:
@@ -462,18 +467,18 @@ class Consensus(Container):
         """Return the board on another scale, with scores, errors and intervals relative to an anchor.
 
         On the Elo scale a difference of 400 points means odds of 10 to 1: it is the log odds times 400 / ln 10. Ranks,
-        ranges of ranks, tiers and probabilities stay as they are. The anchor keeps its place when items join.
+        ranges of ranks, tiers and probabilities stay as they are. The anchor keeps its score when items join.
 
         Parameters
         ----------
         scale : {"elo", "log-odds"}
             The scale of the scores.
         anchor : item, sequence of items, or Consensus
-            What is at `anchor_at`: an item; the mean of several items; or the mean over the items of an earlier board.
-            An earlier board on the same scale keeps its own mean. There is no default: the mean over all items moves
-            when items join.
+            What is put at `anchor_at`: an item, the mean of several items, or the mean of the items of an earlier
+            board. With an earlier board on the same scale, that mean does not change. There is no default, because the
+            mean of all items moves when items join.
         anchor_at : float, optional
-            1000 on the Elo scale, 0 for log odds.
+            The score of the anchor; by default 1000 on the Elo scale and 0 for log odds.
 
         Notes
         -----
@@ -488,11 +493,11 @@ class Consensus(Container):
         >>> board.score.round().tolist(), board.stderr.round().tolist(), board.gauge
         ([1224.0, 1000.0, 875.0], [37.0, 0.0, 34.0], "item 'b' is at 1000")
         """
-        from concordant.data.score_scale import SCALES, find_origins, regauged
+        from concordant.data.score_scale import SCALES, find_origins, rescaled
 
-        own = self._own_scale
+        own = self._before_scaling
         origins, gauge = find_origins(self, scale, anchor, anchor_at)
-        changed = regauged(own, SCALES[scale][0] / SCALES[str(own.scale)][0], origins)
+        changed = rescaled(own, SCALES[scale][0] / SCALES[str(own.scale)][0], origins)
         columns = {n: self.__dict__[n] for n in OPTIONAL_COLUMNS} | changed
         out = self.from_codes(
             self.slots,
@@ -509,19 +514,19 @@ class Consensus(Container):
         return out
 
     @property
-    def _own_scale(self) -> Self:
-        """The board as its method gave it, so that differences do not depend on the scale to the last bit."""
+    def _before_scaling(self) -> Self:
+        """The board before `scaled`: differences are computed on it, so that they are the same on every scale."""
         own: Self = self.__dict__.get("_unscaled", self)
         return own
 
     def with_tiers(self, level: float | None = None, *, strict: bool = False) -> Self:
-        """Return the board with the column `tier`: the data cannot tell the items of a tier from its first, 1 the best.
+        """Return the board with the column `tier`, 1 = best: groups of items that the data do not separate.
 
-        A tier ends where every item below is surely worse than the first item of the tier: with probability `level` (by
-        default that of the intervals) the first item of every tier is truly better than all items of later tiers.
-        Items at the border of two tiers may still be in the wrong order. With `strict` a tier ends only where every
-        item above is surely better than every item below: then, with probability `level`, no item is truly better than
-        one of a better tier, and tiers are few and large.
+        A tier ends where every item below is significantly worse than the first item of the tier: with probability
+        `level` (by default that of the intervals) the first item of every tier is truly better than all items of later
+        tiers. Items at the border of two tiers may still be in the wrong order. With `strict` a tier ends only where
+        every item above is significantly better than every item below: then, with probability `level`, no item is truly
+        better than an item of a better tier. Strict tiers are fewer and larger.
 
         An item without a standard error, or with one above the standard deviation of the scores, has no tier (NaN).
 
@@ -539,14 +544,14 @@ class Consensus(Container):
             raise ParameterError.invalid("level", "with_tiers", "a number between 0 and 1", level)
         if not isinstance(strict, bool):
             raise ParameterError.invalid("strict", "with_tiers", "True or False", strict)
-        own_scale = self._own_scale
+        own_scale = self._before_scaling
         own_scale._require_stderr()
         tier = np.full(self.n_slots, np.nan)
         for n, (first, end) in enumerate(pairwise(self.slots.offsets.tolist())):
             own = np.arange(first, end)
-            wide = own_scale.half_widths(own) / self._normal_half_width()
+            widening = own_scale.half_widths(own) / self._normal_half_width()
             order, table = self.order()[first:end] - first, covariance_of(own_scale, n)
-            tier[own] = find_tiers(order, own_scale.score[own], table, wide, float(level), strict=strict)
+            tier[own] = find_tiers(order, own_scale.score[own], table, widening, float(level), strict=strict)
         out = self._pick(self.slots, np.arange(self.n_slots))
         out.__dict__["tier"] = readonly(tier)
         return out
@@ -554,11 +559,12 @@ class Consensus(Container):
     def probability_better(self, a: Any, b: Any, instance: Any = None) -> float:
         """Return the posterior probability that item `a` is truly better than item `b`, from the standard errors.
 
-        More votes bring it to 0 or 1. It is not the share of games that `a` wins against `b`: that is
+        With more votes it approaches 0 or 1. It is not the share of games that `a` wins against `b`: that is
         `outcome_probabilities(a, b)` of the model.
-        Phi((s_a - s_b) / e), e the standard error of the difference: from the covariance of the scores where the
-        method gives it, else sqrt(e_a^2 + e_b^2), and larger if few experts widen the intervals. A consensus without
-        standard errors raises DataError.
+
+        The formula is Phi((s_a - s_b) / e). The standard error e of the difference comes from the covariance of the
+        scores if the method gives it, else it is sqrt(e_a^2 + e_b^2); it is larger if few experts widen the intervals.
+        A consensus without standard errors raises DataError.
 
         Examples
         --------
@@ -566,7 +572,7 @@ class Consensus(Container):
         >>> round(c.probability_better("a", "b"), 4)
         0.8413
         """
-        gap, spread, half_width = self._own_scale._difference(a, b, instance)
+        gap, spread, half_width = self._before_scaling._difference(a, b, instance)
         if spread == 0:
             return 0.5 if gap == 0 else float(gap > 0)
         return 0.5 * (1.0 + math.erf(gap / (spread * half_width / self._normal_half_width()) / math.sqrt(2.0)))
@@ -574,7 +580,7 @@ class Consensus(Container):
     def probabilities_better(self, instance: Any = None) -> Floats:
         """Return `probability_better` for all pairs of an instance: row i, column j for item i against item j.
 
-        Items are in the order of `items`; the diagonal is 0.5, and NaN marks pairs about which nothing is known.
+        Items are in the order of `items`. The diagonal is 0.5; pairs with an item without a standard error are NaN.
 
         Examples
         --------
@@ -584,16 +590,18 @@ class Consensus(Container):
         """
         from scipy.special import ndtr
 
-        if self._own_scale is not self:
-            return self._own_scale.probabilities_better(instance)
+        if self._before_scaling is not self:
+            return self._before_scaling.probabilities_better(instance)
         stderr = self._require_stderr()
         n = self._instance(instance)
         own = slice(int(self.slots.offsets[n]), int(self.slots.offsets[n + 1]))
-        table = None if self.covariance is None else self.covariance[n]
-        wide = self.half_widths(np.arange(own.start, own.stop)) / self._normal_half_width()
+        covariance = None if self.covariance is None else self.covariance[n]
+        widening = self.half_widths(np.arange(own.start, own.stop)) / self._normal_half_width()
         variance = stderr[own] ** 2
-        spread = variance[:, None] + variance[None, :] - (0.0 if table is None else 2 * table)
-        spread = spread * joint_half_width(variance[:, None], variance[None, :], wide[:, None], wide[None, :]) ** 2
+        spread = variance[:, None] + variance[None, :] - (0.0 if covariance is None else 2 * covariance)
+        spread = (
+            spread * joint_half_width(variance[:, None], variance[None, :], widening[:, None], widening[None, :]) ** 2
+        )
         gap = self.score[own][:, None] - self.score[own][None, :]
         with np.errstate(divide="ignore", invalid="ignore"):
             out = np.asarray(ndtr(gap / np.sqrt(np.maximum(spread, 0.0))), dtype=np.float64)
@@ -604,11 +612,11 @@ class Consensus(Container):
     def probabilities_best(self, k: int = 1, instance: Any = None) -> Floats:
         """Return the posterior probability of every item of an instance to be truly among the best k.
 
-        It is the share of 40,000 draws from the normal distribution of the scores in which fewer than k items are
-        better, with a standard error of at most 0.0025; the draws are always the same. The distribution has the
-        covariance of the scores where the method gives it, and is wider where few experts widen the intervals. Items
-        are in the order of `items`; those without a standard error are left out, with NaN. To be first in a new list is
-        another question: `first_place_probabilities` of the model.
+        It is the share of 40,000 draws from the normal distribution of the scores in which the item is among the best
+        k. Its standard error is at most 0.0025, and the draws are always the same. The distribution uses the covariance
+        of the scores if the method gives it, and is wider if few experts widen the intervals. Items are in the order of
+        `items`; those without a standard error take no part and get NaN. For the probability to be first in a new list,
+        see `first_place_probabilities` of the model.
 
         Examples
         --------
@@ -617,49 +625,49 @@ class Consensus(Container):
         ([0.76, 0.24, 0.0], [1.0, 0.98, 0.02])
         """
         _check_count(k, "k", "probabilities_best")
-        if self._own_scale is not self:
-            return self._own_scale.probabilities_best(k, instance)
+        if self._before_scaling is not self:
+            return self._before_scaling.probabilities_best(k, instance)
         stderr = self._require_stderr()
         n = self._instance(instance)
         own = np.arange(int(self.slots.offsets[n]), int(self.slots.offsets[n + 1]))
-        table = None if self.covariance is None else self.covariance[n]
-        variance = stderr[own] ** 2 if table is None else np.diagonal(table)
-        known = np.flatnonzero(~np.isnan(variance))
+        covariance = None if self.covariance is None else self.covariance[n]
+        variance = stderr[own] ** 2 if covariance is None else np.diagonal(covariance)
+        with_stderr = np.flatnonzero(~np.isnan(variance))
         out = np.full(len(own), np.nan)
-        out[known] = 0.0
-        m = len(known)
+        out[with_stderr] = 0.0
+        m = len(with_stderr)
         if m <= k:
-            out[known] = 1.0
+            out[with_stderr] = 1.0
             return out
-        wide = self.half_widths(own[known]) / self._normal_half_width()
-        root: Floats = np.sqrt(variance[known])[:, None]
-        if table is not None:
-            # The covariance of scores with a fixed mean is singular: no Cholesky factor.
-            values, vectors = np.linalg.eigh(table[np.ix_(known, known)])
+        widening = self.half_widths(own[with_stderr]) / self._normal_half_width()
+        root: Floats = np.sqrt(variance[with_stderr])[:, None]
+        if covariance is not None:
+            # The covariance of scores with a fixed mean is singular and has no Cholesky factor.
+            values, vectors = np.linalg.eigh(covariance[np.ix_(with_stderr, with_stderr)])
             root = vectors * np.sqrt(np.maximum(values, 0.0))
-        root = wide[:, None] * root
-        random, left = np.random.default_rng(0), _DRAWS
-        while left:
-            size = min(left, max(2, (1 << 22) // m // 2 * 2))
+        root = widening[:, None] * root
+        random, remaining = np.random.default_rng(0), _DRAWS
+        while remaining:
+            size = min(remaining, max(2, (1 << 22) // m // 2 * 2))
             half = random.standard_normal((size // 2, m))
-            error = half * root[:, 0] if table is None else half @ root.T
-            drawn = self.score[own[known]] + np.concatenate([error, -error])
+            error = half * root[:, 0] if covariance is None else half @ root.T
+            drawn = self.score[own[with_stderr]] + np.concatenate([error, -error])
             best = np.argpartition(-drawn, k - 1, axis=1)[:, :k]
-            out[known] += np.bincount(best.ravel(), minlength=m)
-            left -= size
-        out[known] /= _DRAWS
+            out[with_stderr] += np.bincount(best.ravel(), minlength=m)
+            remaining -= size
+        out[with_stderr] /= _DRAWS
         return out
 
     def _require_stderr(self) -> Floats:
         if self.stderr is None:
             raise DataError(
-                "this consensus has no standard errors, so no probability of being better and no intervals of "
-                "differences. Use a method that gives them."
+                "this consensus has no standard errors, which probabilities, tiers and intervals of differences need. "
+                "Use a method that gives intervals."
             )
         return self.stderr
 
     def _difference(self, a: Any, b: Any, instance: Any) -> tuple[float, float, float]:
-        """Return the difference of two scores, its standard error, and the half-width of its interval in those."""
+        """Return the difference of two scores, its standard error, and the half-width of its interval in them."""
         stderr = self._require_stderr()
         slot_a, slot_b = self._slot(a, instance), self._slot(b, instance)
         own = self.half_widths(np.array([slot_a, slot_b]))
@@ -673,7 +681,7 @@ class Consensus(Container):
         return float(self.score[slot_a] - self.score[slot_b]), math.sqrt(max(variance, 0.0)), float(half_width)
 
     def _instance(self, instance: Any) -> int:
-        """Return the code of an instance, or raise if it is not there; None means the only one."""
+        """Return the code of an instance, or raise if there is none; None means the single instance."""
         if instance is None and len(self) != 1:
             raise DataError(f"there are {len(self)} instances; name the one the items belong to.")
         n = 0 if instance is None else self.instances.codes.get(str(instance), -1)
@@ -682,7 +690,7 @@ class Consensus(Container):
         return n
 
     def _slot(self, item: Any, instance: Any) -> int:
-        """Return the slot of an item, or raise if it is not there."""
+        """Return the slot of an item, or raise if there is none."""
         n = self._instance(instance)
         first, end = int(self.slots.offsets[n]), int(self.slots.offsets[n + 1])
         items = self.items[first:end].tolist()
@@ -723,9 +731,9 @@ class Consensus(Container):
         return html_table(head, rows, self.n_slots - len(rows), repr(self).partition("\n")[0])
 
     def to_frame(self) -> pl.DataFrame:
-        """Return a Polars frame, best first: instance, item, score, rank, and those of the optional columns it has.
+        """Return a Polars frame, best first: instance, item, score, rank, and the optional columns that the board has.
 
-        A board on an Elo scale says so in two more columns, `scale` and `gauge`.
+        A board on the Elo scale has two more columns, `scale` and `gauge`.
         """
         order = self.order()
         columns: dict[str, Any] = {

@@ -33,7 +33,7 @@ __all__ = [
 ]
 
 
-# How many rows the printed forms for notebooks show.
+# Rows in the HTML form for notebooks.
 _SHOWN = 10
 
 
@@ -77,7 +77,7 @@ class Container:
 
     @property
     def shape(self) -> tuple[int]:
-        """(n_instances,), so that splitters count instances."""
+        """(n_instances,), the shape that scikit-learn's splitters read."""
         return (len(self.slots.instances),)
 
     def __getitem__(self, key: Any) -> Self:
@@ -95,35 +95,35 @@ class Container:
         raise TypeError(f"{type(self).__name__} has no frame")
 
     def _repr_html_(self) -> str:
-        # The rows of one instance, so that nothing large is made of ids.
+        # Only the rows of one instance, because a frame of all ids may be large.
         frame = (self[:1] if len(self) > 1 else self).to_frame()
-        rows = [[_shown(value) for value in row] for row in frame.head(_SHOWN).rows()]
+        rows = [[_cell_text(value) for value in row] for row in frame.head(_SHOWN).rows()]
         rest = len(self) > 1 or len(frame) > len(rows)
         below = ["the first rows; to_frame() has all"] if rest else []
         return html_table(frame.columns, rows, caption=repr(self).partition("\n")[0], below=below)
 
 
-def _shown(value: object) -> str:
+def _cell_text(value: object) -> str:
     """Return a cell of a table for notebooks."""
     return "" if value is None else f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
 class ExpertContainer(Container):
-    """A container of what experts say, with their vocabulary."""
+    """A container of the preferences of experts, with the vocabulary of experts."""
 
     experts: Texts
 
     @property
     def n_experts(self) -> int:
-        """How many experts the vocabulary holds, silent ones included; 0 when nobody is named."""
+        """The number of experts in the vocabulary, including silent ones; 0 if experts are not known."""
         return len(self.experts)
 
     def select_experts(self, experts: Sequence[Any]) -> Self:
-        """Return what these experts say, in this order of the vocabulary; all items stay known."""
+        """Return the container with these experts only, in this order; all items remain."""
         raise TypeError(f"{type(self).__name__} has no experts to select")
 
     def drop_experts(self, experts: Sequence[Any]) -> Self:
-        """Return the container without what these experts say."""
+        """Return the container without these experts."""
         unwanted = self._known_experts(experts)
         return self.select_experts([e for e in self.experts if e not in unwanted])
 
@@ -136,7 +136,7 @@ class ExpertContainer(Container):
         return ids
 
     def _selected(self, experts: Sequence[Any]) -> tuple[Texts, Codes]:
-        """Return the vocabulary of the experts selected, and the new code of every old one, -1 for the others."""
+        """Return the vocabulary of the selected experts, and the new code of every expert, -1 if not selected."""
         wanted, codes = self._known_experts(experts), self.experts.codes
         if len(set(wanted)) < len(wanted):
             raise DataError(f"an expert is named twice: {listing(wanted)}.")
@@ -170,7 +170,7 @@ def as_values(values: Any, what: str, n: int, *, missing: bool = False) -> NDArr
         row = int(np.flatnonzero(bad)[0])
         raise DataError(
             f"the {what} in row {row} must be a finite number. Got {float(out[row])!r} instead. "
-            "A missing value is an absent row: leave the row out and name the item in items=."
+            "To mark a missing value leave the row out, and name the item in items=."
         )
     return out
 
@@ -183,7 +183,7 @@ def same(a: NDArray[Any] | None, b: NDArray[Any] | None) -> bool:
 
 
 def describe(name: str, lines: list[str]) -> str:
-    """Return the two-line repr of a container."""
+    """Return the repr of a container: its name and indented lines."""
     return f"{name}: " + "\n  ".join(lines)
 
 
@@ -230,7 +230,7 @@ def readonly(array: NDArray[Any] | None) -> NDArray[Any] | None:
 
 
 def counted(n: int, word: str) -> str:
-    """Return a number with its word, in the plural where it belongs.
+    """Return a number and a noun, in the singular or plural.
 
     >>> counted(1, "item"), counted(1200, "item")
     ('1 item', '1,200 items')
@@ -245,9 +245,9 @@ def html_table(
     caption: str = "",
     below: Iterable[str] = (),
 ) -> str:
-    """Return an HTML table for notebooks, with lines of text below; everything is escaped, also what UTF-8 cannot hold.
+    """Return an HTML table for notebooks, with lines of text below. All text is escaped, including lone surrogates.
 
-    `more` says how many rows have no room.
+    `more` is the number of rows that are not shown.
 
     >>> html_table(["id"], [["<b>"]], 2)
     '<table><tr><th>id</th></tr><tr><td>&lt;b&gt;</td></tr></table><p>… 2 more</p>'

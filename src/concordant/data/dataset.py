@@ -1,4 +1,4 @@
-"""`Dataset`: everything that a path holds (preferences, comparisons, features, labels, folds); and `concat`."""
+"""`Dataset`, the contents of a path (preferences, comparisons, features, labels, folds), and `concat`."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class FeatureFold(NamedTuple):
 
 
 class Dataset(NamedTuple):
-    """Everything that was read from a path; parts that it does not hold are None."""
+    """The contents of a path; kinds of data that it lacks are None."""
 
     preferences: Preferences | None = None
     comparisons: Comparisons | None = None

@@ -1,4 +1,4 @@
-"""The rule for duplicates: what happens when an expert ranks an item twice in an instance."""
+"""Duplicates: rows in which an expert ranks an item of an instance again."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def duplicate_rows(
     smaller_is_better: bool,
     error: Callable[[Ints, Ints], DuplicateError],
 ) -> Bools | None:
-    """Return which rows to drop so that no list holds an item twice, or None when no list does.
+    """Return a mask of the rows to drop so that no list holds an item twice, or None if there are no duplicates.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Why an item stands where it stands: a score taken apart into what each expert, or each opponent, adds to it."""
+"""Explanations: a score as a sum of contributions of the experts, or of the opponents of an item."""
 
 from __future__ import annotations
 
@@ -19,30 +19,31 @@ __all__ = ["Contributions", "Explanation", "explain"]
 
 Contributions = tuple[list[str], Floats, Floats]
 
-# How many experts the printed table has room for.
+# Experts in the printed table.
 _COLUMNS = 6
 
 
 @dataclass(frozen=True, eq=False)
 class Explanation:
-    """The scores of one instance, taken apart.
+    """The scores of one instance as sums of contributions.
 
     Attributes
     ----------
     instance : str
-        What was ranked.
+        Id of the instance.
     items : list
         Its items, best first: texts, or the caller's own ids of `fuse`.
     experts : list of str
-        Those who add something, the most influential first.
+        The experts with a contribution, the most influential first.
     contribution : float64[items, experts]
-        What each expert adds to each score.
+        The contribution of each expert to each score.
     base : float64[items]
-        What is added besides: by known experts who are not there, or to items that no list holds.
+        The rest of each score, which belongs to no expert of the instance: for example the score of items that no list
+        holds.
     score : float64[items]
-        The scores: the sum of the two.
+        The scores: the contributions plus the base.
     by : {"expert", "opponent"}
-        Whose parts they are. Opponents are items: their names are in `experts`.
+        Whose contributions they are. With "opponent", `experts` holds the names of the opposing items.
     """
 
     instance: str
@@ -56,28 +57,28 @@ class Explanation:
     def to_frame(self) -> pl.DataFrame:
         """Return a Polars frame: item, expert (or opponent), contribution, one row for each pair, best item first.
 
-        The contributions of an item add up to its score. Where something is added besides, it has a row of its own, in
-        which the expert is null.
+        The contributions of an item add up to its score. A base other than 0 has a row of its own, in which the expert
+        is null.
         """
         import polars as pl
 
-        named, parts = self._parts()
+        names, parts = self._parts()
         return pl.DataFrame(
             {
-                "item": [i for i in self.items for _ in named],
-                self.by: pl.Series(named * len(self.items), dtype=pl.String),
+                "item": [i for i in self.items for _ in names],
+                self.by: pl.Series(names * len(self.items), dtype=pl.String),
                 "contribution": parts.ravel(),
             }
         )
 
     def _parts(self) -> tuple[list[str | None], Floats]:
-        """Return what the scores are the sum of, and whose it is: None for the base, where there is one."""
+        """Return the names and the terms of the sums; None names the base, if there is one."""
         if not self.base.any():
             return list(self.experts), self.contribution
         return [*self.experts, None], np.column_stack([self.contribution, self.base])
 
     def parts(self, item: Any) -> dict[str | None, float]:
-        """Return what each expert adds to the score of an item; None stands for the base, where there is one.
+        """Return the contribution of each expert to the score of an item; None names the base, if there is one.
 
         Examples
         --------
@@ -89,16 +90,16 @@ class Explanation:
         return dict(zip(named, parts[self._row(item)].tolist(), strict=True))
 
     def between(self, first: Any, second: Any) -> dict[str, float]:
-        """Return by how much each expert puts the first item above the second, the strongest voice first.
+        """Return how much each expert contributes to the lead of the first item over the second, by absolute size.
 
-        The base is nobody's and left out; it differs between items only where no list holds one of them.
+        The base is left out.
         """
         gap = self.contribution[self._row(first)] - self.contribution[self._row(second)]
         order = np.argsort(-np.abs(gap), kind="stable")
         return {self.experts[k]: float(gap[k]) for k in order.tolist() if gap[k] != 0}
 
     def renamed(self, items: Sequence[Any], names: Sequence[Any], score: Sequence[float]) -> Explanation:
-        """Return the explanation of some items, in this order, under other names and with scores that are known."""
+        """Return the explanation of some items, in this order, with other names and given scores."""
         row_of = {item: row for row, item in enumerate(self.items)}
         rows = [row_of[item] for item in items]
         return Explanation(
@@ -117,17 +118,17 @@ class Explanation:
         return self.items.index(item)
 
     def to_text(self, rows: int = 20, columns: int = _COLUMNS) -> str:
-        """Return a table of the best items and the most influential experts; what has no room is summed up.
+        """Return a table of the best items and the most influential experts.
 
-        The numbers to the right of a score add up to it: those of the experts, of the others, and what is added
-        besides, the base.
+        The numbers to the right of a score add up to it: those of the experts shown, the sum of the others, and the
+        base.
         """
         shown = min(columns, len(self.experts))
-        rest, based = len(self.experts) > shown, bool(self.base.any())
-        table = [["item", "score", *self.experts[:shown], *["others"] * rest, *["(base)"] * based]]
+        rest, has_base = len(self.experts) > shown, bool(self.base.any())
+        table = [["item", "score", *self.experts[:shown], *["others"] * rest, *["(base)"] * has_base]]
         for i, item in enumerate(self.items[:rows]):
             values = [self.score[i], *self.contribution[i, :shown]]
-            values += [self.contribution[i, shown:].sum()] * rest + [self.base[i]] * based
+            values += [self.contribution[i, shown:].sum()] * rest + [self.base[i]] * has_base
             table.append([str(item), f"{values[0]:.4f}", *(f"{v:+.4f}" for v in values[1:])])
         widths = [max(len(line[c]) for line in table) for c in range(len(table[0]))]
         lines = [
@@ -137,11 +138,11 @@ class Explanation:
             ).rstrip()
             for line in table
         ]
-        left = len(self.items) - rows
-        return "\n".join(lines + ([f"… {left} more items"] if left > 0 else []))
+        n_hidden = len(self.items) - rows
+        return "\n".join(lines + ([f"… {n_hidden} more items"] if n_hidden > 0 else []))
 
     def __str__(self) -> str:
-        # Ids of `fuse` may hold what cannot be printed: half of a character.
+        # Ids of `fuse` may hold lone surrogates, which cannot be printed.
         return self.to_text().encode("utf-8", "backslashreplace").decode("utf-8")
 
     def __repr__(self) -> str:
@@ -151,9 +152,10 @@ class Explanation:
 def explain(
     votes: Any, instance: str | None, contributions: Callable[[Any], Contributions], *, by: str = "expert"
 ) -> Explanation:
-    """Return what every expert adds to the score of every item of one instance.
+    """Return the explanation of one instance.
 
-    `contributions` gives, for the votes of that instance, the experts, what each adds to each item, and the base score.
+    `contributions` returns, for the votes of that instance, the experts, their contributions to each item, and the
+    base.
     """
     if instance is None:
         if len(votes) != 1:
@@ -162,19 +164,19 @@ def explain(
             )
         instance = votes.instances[0]
     if str(instance) not in votes.instances.codes:
-        raise DataError(f"no instance {instance!r} to explain. There are {listing(votes.instances, 5)}.")
+        raise DataError(f"unknown instance {instance!r}. Instances: {listing(votes.instances, 5)}.")
     own = votes[np.array([votes.instances.codes[str(instance)]])]
     experts, contribution, base = contributions(own)
     score = base + contribution.sum(axis=1)
     _, order = rank_scores(score, own.slots.offsets)
-    spread = np.abs(contribution - contribution.mean(axis=0)).sum(axis=0) if len(contribution) else np.zeros(0)
-    loud = [k for k in np.argsort(-spread, kind="stable").tolist() if contribution[:, k].any()]
+    influence = np.abs(contribution - contribution.mean(axis=0)).sum(axis=0) if len(contribution) else np.zeros(0)
+    active = [k for k in np.argsort(-influence, kind="stable").tolist() if contribution[:, k].any()]
     items = own.slots.items.tolist()
     return Explanation(
         str(instance),
         [items[i] for i in order.tolist()],
-        [experts[k] for k in loud],
-        contribution[order][:, loud],
+        [experts[k] for k in active],
+        contribution[order][:, active],
         base[order],
         score[order],
         by,

@@ -99,7 +99,8 @@ class Features(Container):
         absent = [name for name in names if name not in codes]
         if absent and fill is None:
             raise DataError(
-                f"there is no feature {listing(absent, 3)}. The features are {listing(self.names.tolist(), 5)}."
+                f"unknown features {listing(absent, 3)}. Features: {listing(self.names.tolist(), 5)}. Pass "
+                "fill= to add them."
             )
         matrix = np.full((self.n_slots, len(names)), np.nan if fill is None else fill, dtype=np.float64)
         present = [j for j, name in enumerate(names) if name in codes]
@@ -112,9 +113,9 @@ class Features(Container):
         Parameters
         ----------
         container : Preferences, Comparisons, Labels, Features or Consensus
-            Whose items the rows are for; an item without features is an error.
+            The container whose items get features; an item without features is an error.
         owner : str
-            What the error names.
+            Name of the caller, for messages.
 
         Examples
         --------
@@ -151,20 +152,20 @@ class Features(Container):
 
     @staticmethod
     def concat(parts: Sequence[Features]) -> Features:
-        """Return several feature sets as one; names must agree and no item may come twice."""
+        """Return several feature sets as one; names must agree, and no item may be in two parts."""
         if any(p.names != parts[0].names for p in parts):
-            raise DataError("cannot join features with different names.")
-        slots, moved = Slots.concat([p.slots for p in parts])
+            raise DataError("cannot join features with different names. Select the same names from each part first.")
+        slots, new_slots = Slots.concat([p.slots for p in parts])
         if slots.n_slots < sum(p.n_slots for p in parts):
             raise DataError("cannot join features: an item has a row in two parts.")
         matrix = np.empty((slots.n_slots, parts[0].n_features))
-        for part, new in zip(parts, moved, strict=True):
+        for part, new in zip(parts, new_slots, strict=True):
             matrix[new] = part.X
         return Features.from_codes(slots, matrix, parts[0].names)
 
 
 def check_all_found(rows: Ints, container: Container, owner: str) -> None:
-    """Raise where the row of features of some item is -1, that is absent."""
+    """Raise if some item has no features, which row -1 marks."""
     absent = np.flatnonzero(rows < 0)
     if len(absent):
         names = [f"{item!r} of {instance!r}" for instance, item in map(container.slots.where, absent[:3].tolist())]

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Hit", "Hits", "rank_dictionary"]
 
-# How many hits the printed forms show.
+# Hits in the printed forms.
 _SHOWN = 10
 
 
@@ -33,7 +33,7 @@ class Hit(NamedTuple):
     rank : int
         1 = best; hits with equal scores share the smallest rank.
     item : object
-        The object that the caller gave for this id, None where ids were given.
+        The caller's object with this id, None if the lists hold ids only.
     """
 
     id: Any
@@ -46,7 +46,7 @@ class Hit(NamedTuple):
         return f"Hit(id={self.id!r}, score={self.score!r}, rank={self.rank}{item})"
 
 
-# With the class and a tuple of its fields as `Hit._make` makes a hit, without a call of Python code for each.
+# `_new_hit(Hit, fields)` builds a hit as `Hit._make` does, without a Python call for each hit.
 _new_hit: Callable[[type[Hit], Iterable[Any]], Hit] = tuple.__new__
 
 
@@ -97,10 +97,10 @@ class Hits(Sequence[Hit]):
         return self._scores.copy()
 
     def explain(self) -> Explanation:
-        """Return what each list adds to the score of each hit.
+        """Return the contribution of each list to the score of each hit.
 
-        The parts of a hit add up to its score, up to rounding errors below 1e-12 of the largest score. Methods whose
-        scores are no sum over lists raise KindError.
+        The contributions to a hit add up to its score, up to rounding errors below 1e-12 of the largest score. Methods
+        whose scores are no sum over lists raise KindError.
 
         Examples
         --------
@@ -112,7 +112,10 @@ class Hits(Sequence[Hit]):
         7     0.0164  +0.0000  +0.0164
         """
         if self._explain is None:
-            raise DataError("these hits come from no lists. Use method.explain(preferences, instance).")
+            raise DataError(
+                "these hits cannot be explained, because they were not made by `fuse`. Use method.explain(preferences, "
+                "instance)."
+            )
         return self._explain(self._ids, self._scores)
 
     def to_dicts(self) -> list[dict[str, Any]]:
@@ -158,7 +161,7 @@ class Hits(Sequence[Hit]):
 
 
 def rank_dictionary(score_of: dict[Any, float]) -> tuple[list[Any], list[float], list[int]]:
-    """Return the ids, best first, their scores and their ranks: those of `rank_scores`, without arrays for a few ids.
+    """Return the ids, best first, their scores and their ranks, as `rank_scores` does but without arrays.
 
     Examples
     --------
@@ -176,7 +179,7 @@ def rank_dictionary(score_of: dict[Any, float]) -> tuple[list[Any], list[float],
         if above - score > allowed:
             rank = place
         elif above != score:
-            # Scores equal within the tolerance were sorted by rounding errors.
+            # Scores that tie only within the tolerance were sorted by rounding errors.
             given, every = list(score_of), np.array(list(score_of.values()))
             number, order = rank_scores(every, np.array([0, len(every)]))
             return [given[slot] for slot in order.tolist()], every[order].tolist(), number[order].tolist()

@@ -1,7 +1,7 @@
 """Ids and integer codes: `Texts` (a column of ids) and `Slots` (the (instance, item) pairs of a container).
 
 A *slot* is one (instance, item), numbered instance by instance in first-seen order. All computation works on slots;
-ids are needed only to read data, to match two containers and to write results.
+ids are needed only to read data, match containers and write results.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = [
     "group_ids",
     "instance_index",
     "code_experts",
-    "join_experts",
+    "join_vocabularies",
     "code_slots",
 ]
 
@@ -81,8 +81,8 @@ def _id_text(value: Any, what: str, row: int) -> str:
 class Texts(Sequence[str]):
     """An immutable column of texts.
 
-    The store is a tuple of str, or a native column of a dataframe library (anything with `gather`, `to_list` and
-    `clone`), which becomes Python objects only when it is read.
+    The store is a tuple of str, or a column of a dataframe library (any object with `gather`, `to_list` and `clone`),
+    which is converted to Python objects only when it is read.
 
     Examples
     --------
@@ -150,7 +150,7 @@ class Texts(Sequence[str]):
 
     @cached_property
     def codes(self) -> Mapping[str, int]:
-        """The position of every text (the first one where it repeats)."""
+        """The position of every text; of repeated texts the first position."""
         texts = self.tolist()
         out = dict(zip(texts, range(len(texts)), strict=True))
         if len(out) < len(texts):
@@ -190,7 +190,7 @@ def group_ids(ids: Iterable[str]) -> tuple[Codes, Texts]:
 
 
 def set_frozen_state(owner: Any, state: dict[str, Any]) -> None:
-    """Restore a frozen object from its pickle, which does not remember that an array is read-only."""
+    """Restore a frozen object from its pickle; arrays are made read-only again."""
     owner.__dict__.update(state)
     for value in state.values():
         if isinstance(value, np.ndarray):
@@ -203,11 +203,11 @@ class Slots:
     Parameters
     ----------
     instances : Texts
-        N ids, no two alike.
+        N different ids.
     items : Texts
-        S ids; those of one instance lie together and are all different.
+        S ids; those of one instance are adjacent and different.
     offsets : int64[N + 1]
-        Instance n holds the slots offsets[n] to offsets[n + 1].
+        Instance n has the slots from offsets[n] up to offsets[n + 1], exclusive.
 
     Examples
     --------
@@ -242,7 +242,7 @@ class Slots:
 
     @property
     def n_slots(self) -> int:
-        """How many (instance, item) pairs there are."""
+        """The number of (instance, item) pairs."""
         return len(self.items)
 
     @cached_property
@@ -252,7 +252,7 @@ class Slots:
 
     @property
     def sizes(self) -> Ints:
-        """How many items each instance has."""
+        """The number of items of each instance."""
         return np.diff(self.offsets)
 
     def where(self, slot: int) -> tuple[str, str]:
@@ -272,20 +272,20 @@ class Slots:
         return Slots(self.instances.take(index), self.items.take(old), offsets_of(ends - starts)), old
 
     def locate(self, other: Slots) -> Ints:
-        """Return the number in `other` of every slot, matched by ids, -1 if absent. O(S) dictionary look-ups."""
+        """Return for every slot its slot in `other`, matched by ids, -1 if absent; O(S)."""
         if self is other or (self.n_slots == other.n_slots and self == other):
             return np.arange(self.n_slots, dtype=np.int64)
         out = np.full(self.n_slots, -1, dtype=np.int64)
         codes = other.instances.codes
-        mine, theirs = self.items.tolist(), other.items.tolist()
+        own_items, other_items = self.items.tolist(), other.items.tolist()
         for n, instance in enumerate(self.instances):
             m = codes.get(instance)
             if m is None:
                 continue
             a, b = int(self.offsets[n]), int(self.offsets[n + 1])
             c, d = int(other.offsets[m]), int(other.offsets[m + 1])
-            slot_of = dict(zip(theirs[c:d], range(c, d), strict=True))
-            out[a:b] = list(map(slot_of.get, mine[a:b], repeat(-1)))
+            slot_of = dict(zip(other_items[c:d], range(c, d), strict=True))
+            out[a:b] = list(map(slot_of.get, own_items[a:b], repeat(-1)))
         return out
 
     def __eq__(self, other: object) -> bool:
@@ -324,8 +324,7 @@ class Slots:
 def instance_index(key: Any, slots: Slots) -> Ints:
     """Return instance codes for the key of square brackets: a number, text, slice, mask or array of numbers.
 
-    A pair (key, Ellipsis) is what scikit-learn's splitters send; instances named twice are an error because ids tell
-    instances apart.
+    scikit-learn's splitters pass a pair (key, Ellipsis). An instance named twice is an error, because ids are unique.
     """
     n = len(slots)
     if isinstance(key, tuple):
@@ -360,7 +359,7 @@ def instance_index(key: Any, slots: Slots) -> Ints:
         raise IndexError(f"instance {int(index[outside][0])} of a container with {n} instances")
     index = np.where(index < 0, index + n, index)
     if len(np.unique(index)) < len(index):
-        raise DataError("the same instance was chosen twice; ids tell instances apart, so each may be taken once.")
+        raise DataError("an index holds the same instance twice, and ids must be unique. Name each instance once.")
     return index
 
 
@@ -368,26 +367,26 @@ def code_slots(
     instance_ids: list[str], item_ids: list[str], items: Iterable[tuple[Any, Any]] | None
 ) -> tuple[Slots, Codes]:
     """Return the slots in first-seen order (those of `items` first) and the slot of every row."""
-    table: dict[str, dict[str, int]] = {}
+    slots_by_instance: dict[str, dict[str, int]] = {}
     if items is not None:
         pairs = list(items)
         for q, i in zip(as_ids([p[0] for p in pairs], "instance"), as_ids([p[1] for p in pairs], "item"), strict=True):
-            slots_of = table.setdefault(q, {})
+            slots_of = slots_by_instance.setdefault(q, {})
             if i in slots_of:
                 raise DataError(f"items= names item {quote(i)} of instance {quote(q)} twice.")
             slots_of[i] = len(slots_of)
-    local: list[int] = []
+    place: list[int] = []
     for q, i in zip(instance_ids, item_ids, strict=True):
-        if items is not None and i not in table.get(q, ()):
+        if items is not None and i not in slots_by_instance.get(q, ()):
             raise DataError(
                 f"item {quote(i)} is ranked in instance {quote(q)} but not among items=. Name every pair there."
             )
-        slots_of = table.setdefault(q, {})
-        local.append(slots_of.setdefault(i, len(slots_of)))
-    slots = Slots.of({q: list(v) for q, v in table.items()})
+        slots_of = slots_by_instance.setdefault(q, {})
+        place.append(slots_of.setdefault(i, len(slots_of)))
+    slots = Slots.of({q: list(v) for q, v in slots_by_instance.items()})
     codes = slots.instances.codes
     first = slots.offsets[[codes[q] for q in instance_ids]] if instance_ids else np.zeros(0, np.int64)
-    return slots, (first + np.array(local, dtype=np.int64)).astype(np.int32)
+    return slots, (first + np.array(place, dtype=np.int64)).astype(np.int32)
 
 
 def code_experts(expert_ids: list[str], experts: Iterable[Any] | None) -> tuple[Codes, Texts]:
@@ -401,13 +400,13 @@ def code_experts(expert_ids: list[str], experts: Iterable[Any] | None) -> tuple[
     unknown = [e for e in dict.fromkeys(expert_ids) if e not in codes]
     if unknown:
         raise DataError(
-            f"experts {listing(unknown)} rank items but are not among experts= {listing(vocabulary.tolist(), 20)}."
+            f"experts {listing(unknown)} have rows but are missing from experts= {listing(vocabulary.tolist(), 20)}."
         )
     return np.array([codes[e] for e in expert_ids], dtype=np.int32), vocabulary
 
 
-def join_experts(vocabularies: Iterable[Texts]) -> tuple[Texts, list[Codes]]:
-    """Return the experts of several vocabularies in one, as first seen, and for each the new codes of its experts."""
-    known: dict[str, int] = {}
-    codes = [np.array([known.setdefault(e, len(known)) for e in own], dtype=np.int32) for own in vocabularies]
-    return Texts(list(known)), codes
+def join_vocabularies(vocabularies: Iterable[Texts]) -> tuple[Texts, list[Codes]]:
+    """Return the union of several vocabularies, as first seen, and for each the new codes of its entries."""
+    codes_of: dict[str, int] = {}
+    codes = [np.array([codes_of.setdefault(e, len(codes_of)) for e in own], dtype=np.int32) for own in vocabularies]
+    return Texts(list(codes_of)), codes

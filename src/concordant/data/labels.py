@@ -19,7 +19,7 @@ __all__ = ["Labels", "unique_slots"]
 
 
 def unique_slots(instance: Iterable[Any], item: Iterable[Any], what: str) -> tuple[Slots, Ints]:
-    """Return slots in first-seen order and the rows that fill them; a pair named twice is an error."""
+    """Return the slots in first-seen order, and the row of each; a pair that occurs twice is an error."""
     instance_ids, item_ids = as_ids(instance, "instance"), as_ids(item, "item")
     if len(instance_ids) != len(item_ids):
         raise DataError(f"the id columns differ in length: {len(instance_ids)} instances, {len(item_ids)} items.")
@@ -71,7 +71,7 @@ class Labels(Container):
     def align(self, container: Container) -> Labels:
         """Return labels with the instances and slots of `container`, NaN where an item has no label.
 
-        Call it before you split preferences and labels by the same index, which needs the same order of instances.
+        Use it before you split preferences and labels by one index: both then have the same order of instances.
 
         Examples
         --------
@@ -118,6 +118,8 @@ class Labels(Container):
             clash = ~np.isnan(label[new]) & ~np.isnan(part.label) & (label[new] != part.label)
             if clash.any():
                 q, i = part.slots.where(int(np.flatnonzero(clash)[0]))
-                raise DataError(f"item {quote(i)} of instance {quote(q)} has different labels in the parts to join.")
+                raise DataError(
+                    f"cannot join labels: item {quote(i)} of instance {quote(q)} has different labels in two parts."
+                )
             label[new] = np.where(np.isnan(part.label), label[new], part.label)
         return Labels.from_codes(slots, label)

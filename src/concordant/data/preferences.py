@@ -25,7 +25,7 @@ from concordant.data.container import (
     same,
 )
 from concordant.data.duplicates import check_duplicates, duplicate_rows
-from concordant.data.index import Slots, Texts, as_ids, code_experts, code_slots, freeze, join_experts
+from concordant.data.index import Slots, Texts, as_ids, code_experts, code_slots, freeze, join_vocabularies
 from concordant.errors import DataError, DuplicateError, KindError, ParameterError, listing, quote
 from concordant.kernels import lists
 
@@ -38,7 +38,7 @@ __all__ = ["Kind", "Missing", "Preferences", "check_missing", "check_ties", "is_
 
 Kind = Literal["rank", "score", "rating"]
 KINDS = ("rank", "score", "rating")
-# What a list says about items it leaves out.
+# Whether the items that a list leaves out are unknown, or ranked below the listed ones.
 Missing = Literal["unknown", "below"]
 MISSING = ("unknown", "below")
 
@@ -57,13 +57,13 @@ def check_missing(missing: Any, owner: str, allowed: tuple[str, ...] = MISSING) 
 
 
 def is_below(missing: Missing, owner: str) -> bool:
-    """Return whether what a list leaves out is declared to be below what it holds."""
+    """Return whether `missing` is "below"; raise for unknown words."""
     check_missing(missing, owner)
     return missing == "below"
 
 
 def _compact(below: bool | Bools) -> bool | Bools:
-    """Return one value if all instances agree, and False if there are none."""
+    """Return a single value if all instances agree; False without instances."""
     if isinstance(below, bool):
         return below
     some = bool(below.any())
@@ -76,7 +76,7 @@ class Preferences(ExpertContainer):
     Parameters
     ----------
     instance, expert, item : sequences of ids
-        One entry per row; whole numbers are written out as text.
+        One entry per row; whole numbers are converted to text.
     value : sequence of float
         The rank (1 = best), score or rating (larger is better) that the expert gives the item.
     kind : {"rank", "score", "rating"}
@@ -85,20 +85,20 @@ class Preferences(ExpertContainer):
         Trust given by the user, >= 0: one entry per row (equal within an instance and expert), or a mapping from an
         expert, or a pair (instance, expert), to a number. A ballot cast by three voters has weight 3.
     items : sequence of (instance, item), optional
-        Every pair there is, in input order: a superset of those ranked. Keeps items nobody ranked.
+        All (instance, item) pairs, in input order, including items that nobody ranked.
     experts : sequence of ids, optional
         The vocabulary, including experts who rank nothing.
     duplicates : {"error", "best", "first"}
         What to do when an expert ranks an item twice in an instance.
     missing : {"unknown", "below"}
-        What a list says about items of its instance that it leaves out: nothing, or that they are worse than all it
-        holds, as in lists that were cut off. Methods with ``missing="auto"`` follow this. `with_missing` sets it for
-        single instances.
+        What the absence of an item from a list means: nothing, or that the item is worse than all listed ones, as in
+        lists that were cut off. Methods with ``missing="auto"`` follow this. `with_missing` sets it for single
+        instances.
 
     Notes
     -----
-    Missing means absent: an item an expert did not rank has no row. Within a list rows keep their input order; lists
-    are ordered by instance, then expert.
+    An item that an expert did not rank has no row. Within a list rows keep their input order; lists are ordered by
+    instance, then expert.
 
     Examples
     --------
@@ -116,7 +116,7 @@ class Preferences(ExpertContainer):
     list_weight: Floats | None
     slot: Codes
     value: Floats
-    # Whether items left out are below: one value for all instances, or one for each where they differ.
+    # Whether missing items are below: one value for all instances, or one for each if they differ.
     _below: bool | Bools
 
     def __init__(
@@ -151,8 +151,8 @@ class Preferences(ExpertContainer):
             row = int(np.argmin(values))
             raise DataError(
                 f"ranks begin at 1 (best). Got {values[row]:g} for item {quote(item_ids[row])} by "
-                f"{quote(expert_ids[row])} in instance {quote(instance_ids[row])}. Leave out what is not ranked; "
-                "scores take kind='score'."
+                f"{quote(expert_ids[row])} in instance {quote(instance_ids[row])}. Leave out unranked items; "
+                "for scores pass kind='score'."
             )
         slots, slot = code_slots(instance_ids, item_ids, items)
         expert_code, vocabulary = code_experts(expert_ids, experts)
@@ -214,56 +214,58 @@ class Preferences(ExpertContainer):
         column = as_values(weight, "weight", n)[rows]
         out = column[starts]
         _check_weights(out, self)
-        self._one_weight_each(column)
+        self._check_one_weight(column)
         return out
 
-    def _one_weight_each(self, column: Floats) -> None:
+    def _check_one_weight(self, column: Floats) -> None:
         """Raise when the weights of rows differ within a list."""
         differs = column != column[self.list_offsets[self.row_list]] if self.n_rows else np.zeros(0, dtype=np.bool_)
         if differs.any():
-            which = int(self.row_list[int(np.flatnonzero(differs)[0])])
-            expert, instance = self._list_name(which)
+            list_index = int(self.row_list[int(np.flatnonzero(differs)[0])])
+            expert, instance = self._list_name(list_index)
             raise DataError(
-                f"expert {quote(expert)} has two weights in instance {quote(instance)}. A weight is for the whole "
-                "list; give one."
+                f"expert {quote(expert)} has two weights in instance {quote(instance)}. Give all rows of a list "
+                "the same weight."
             )
 
     def _map_weights(self, weights: Mapping[Any, float]) -> Floats:
         """Return one weight per list; the weight of (instance, expert) takes precedence over that of the expert."""
-        codes, places = self.experts.codes, self.instances.codes
+        codes, instance_codes = self.experts.codes, self.instances.codes
         by_expert = np.ones(self.n_experts)
         by_pair: dict[tuple[int, int], float] = {}
         for key, weight in weights.items():
             instance, expert = key if isinstance(key, tuple) and len(key) == 2 else (None, key)
             if str(expert) not in codes:
-                raise DataError(f"no expert {quote(expert)} to weigh. Experts: {listing(self.experts.tolist(), 20)}.")
+                raise DataError(
+                    f"unknown expert {quote(expert)} in the weights. Experts: {listing(self.experts.tolist(), 20)}."
+                )
             weight = checked_weight(weight, key)
             if instance is None:
                 by_expert[codes[str(expert)]] = weight
-            elif str(instance) in places:
-                by_pair[places[str(instance)], codes[str(expert)]] = weight
+            elif str(instance) in instance_codes:
+                by_pair[instance_codes[str(instance)], codes[str(expert)]] = weight
             else:
-                raise DataError(f"no instance {quote(instance)} to weigh expert {quote(expert)} in.")
+                raise DataError(f"unknown instance {quote(instance)} in the weights, for expert {quote(expert)}.")
         out = by_expert[self.list_expert]
         if by_pair:
             lists_of = zip(self.list_instance.tolist(), self.list_expert.tolist(), strict=True)
-            for which, pair in enumerate(lists_of):
-                out[which] = by_pair.get(pair, out[which])
+            for list_index, pair in enumerate(lists_of):
+                out[list_index] = by_pair.get(pair, out[list_index])
         return out
 
     @property
     def n_rows(self) -> int:
-        """How many (instance, expert, item) rows there are."""
+        """The number of (instance, expert, item) rows."""
         return len(self.slot)
 
     @property
     def n_lists(self) -> int:
-        """How many lists, that is pairs (instance, expert) with at least one row."""
+        """The number of lists, that is of pairs (instance, expert) with a row."""
         return len(self.list_expert)
 
     @cached_property
     def list_lengths(self) -> Ints:
-        """How many items each list ranks."""
+        """The number of items of each list."""
         return freeze(self.list_offsets[1:] - self.list_offsets[:-1])
 
     @cached_property
@@ -273,7 +275,7 @@ class Preferences(ExpertContainer):
 
     @cached_property
     def row_list(self) -> Codes:
-        """The number of the list every row belongs to."""
+        """The index of the list of every row."""
         return freeze(lists.list_ids(self.list_offsets))
 
     @property
@@ -283,7 +285,7 @@ class Preferences(ExpertContainer):
 
     @property
     def row_weight(self) -> Floats | None:
-        """The weight of every row, or None when all weigh 1."""
+        """The weight of every row, or None if all are 1."""
         return None if self.list_weight is None else np.repeat(self.list_weight, self.list_lengths)
 
     @property
@@ -293,16 +295,16 @@ class Preferences(ExpertContainer):
 
     @property
     def missing(self) -> Literal["unknown", "below", "mixed"]:
-        """What lists say about items they leave out: "unknown" or "below" in all instances, or "mixed"."""
+        """Whether missing items are "unknown" or "below" in all instances, or "mixed"."""
         return "mixed" if not isinstance(self._below, bool) else "below" if self._below else "unknown"
 
     def below(self, missing: str = "auto") -> Bools:
-        """Return for every instance whether items that a list leaves out are below what it holds.
+        """Return for every instance whether items missing from a list are below its items.
 
         Parameters
         ----------
         missing : {"auto", "unknown", "below"}
-            "auto" for what the preferences declare, or one answer for all instances.
+            "auto": as the preferences declare; else the same for all instances.
 
         Examples
         --------
@@ -314,26 +316,26 @@ class Preferences(ExpertContainer):
         return np.broadcast_to(np.asarray(self._below if missing == "auto" else missing == "below"), self.shape)
 
     def leaves_out(self) -> Bools:
-        """Return for every instance whether some list leaves out one of its items; lists of weight 0 do not count."""
+        """Return for every instance whether a list with a weight above 0 leaves out one of its items."""
         short = self.list_lengths < self.slots.sizes[self.list_instance]
         if self.list_weight is not None:
             short &= self.list_weight > 0
         return np.bincount(self.list_instance[short], minlength=len(self)) > 0
 
-    def _list_name(self, which: int) -> tuple[str, str]:
-        return self.experts[int(self.list_expert[which])], self.instances[int(self.list_instance[which])]
+    def _list_name(self, list_index: int) -> tuple[str, str]:
+        return self.experts[int(self.list_expert[list_index])], self.instances[int(self.list_instance[list_index])]
 
     def strengths(self) -> Floats:
         """Return the values oriented so that larger is better."""
         return -self.value if self.kind == "rank" else self.value
 
     def positions(self, ties: str = "average") -> Floats:
-        """Return each row's position in its own list, 1 = best, whatever the kind.
+        """Return the position of each row in its list, 1 = best, for any kind.
 
         Parameters
         ----------
         ties : {"min", "max", "average", "dense", "ordinal"}
-            What equal values share; "ordinal" follows the input order.
+            The position of equal values; "ordinal" follows the input order.
 
         Examples
         --------
@@ -344,14 +346,14 @@ class Preferences(ExpertContainer):
         return lists.positions(key, self.list_offsets, check_ties(ties, "positions"))
 
     def ranks(self, ties: str = "average") -> Floats:
-        """Return the ranks: as given for kind "rank" (gaps are kept), positions under `ties` otherwise."""
+        """Return the given ranks, with their gaps, for kind "rank"; else the positions under `ties`."""
         return self.value if self.kind == "rank" else self.positions(ties)
 
     def pair_sums(self, transform: str = "count") -> tuple[Floats, Floats]:
-        """Return, for every row, how strongly its expert prefers the item to the others, and the others to it.
+        """Return for every row the total preference of its expert for the item over the others, and against it.
 
-        These are the row and column sums of the pairwise matrix of `comparisons`, found in O(m log m) per list without
-        forming a matrix. Transforms as in `comparisons`.
+        These are the row and column sums of the pairwise matrix of `comparisons`, computed in O(m log m) per list
+        without the matrix. Transforms as in `comparisons`.
 
         Examples
         --------
@@ -388,28 +390,28 @@ class Preferences(ExpertContainer):
             )
 
     def transformed(self, transform: str, owner: str = "comparisons") -> Floats:
-        """Return the values of `rank_transform` over their scales: their differences are strengths of preference."""
+        """Return the values of `rank_transform` divided by their scales; differences are strengths of preference."""
         value, scale = self.rank_transform(transform, owner)
         return value if (scale == 1.0).all() else value / np.repeat(scale, self.list_lengths)
 
     def comparisons(self, transform: str = "binary", *, ties: bool = False, missing: str = "auto") -> Comparisons:
-        """Return every list as pairwise preferences, expert by expert.
+        """Return the pairwise comparisons of every list.
 
         Parameters
         ----------
         transform : {"binary", "count", "rankdiff", "log", "rating"}
-            How strongly the better item is preferred: 1; the difference of ranks; that over the list's largest rank;
-            the difference of log ranks over the largest log rank; the difference of ratings.
+            The strength of a preference: 1; the difference of ranks; that difference over the largest rank of the list;
+            the difference of log ranks over the largest log rank; or the difference of ratings.
         ties : bool
             Record pairs with equal values as ties (weight 1) instead of leaving them out.
         missing : {"auto", "unknown", "below"}
-            "below" makes every listed item beat (by 1) every item of the instance that the list leaves out; "auto" does
-            where the preferences declare it.
+            With "below" every listed item beats (by 1) every item of the instance that the list leaves out; "auto"
+            follows the declaration of the preferences.
 
         Notes
         -----
-        Costs as many rows as there are pairs, m(m-1)/2 for a list of m. `left` and `right` follow code order, so
-        `sided` is False.
+        The result has a row for each pair, m(m-1)/2 for a list of m. `left` and `right` follow code order, so `sided`
+        is False.
 
         Examples
         --------
@@ -422,22 +424,24 @@ class Preferences(ExpertContainer):
         check_missing(missing, "comparisons", ("auto", *MISSING))
         (values, scale), binary = self.rank_transform(transform), transform == "binary"
         parts: list[_Pairs] = [
-            _list_pairs(self, values, scale, rows, which, binary=binary, ties=ties)
-            for which, rows in lists.by_length(self.list_offsets)
+            _list_pairs(self, values, scale, rows, list_index, binary=binary, ties=ties)
+            for list_index, rows in lists.by_length(self.list_offsets)
         ]
         below = self.below(missing)
         if below.any():
             parts.append(_below_pairs(self, below))
-        parts.append(_no_pairs())
-        which, left, right, n_left, n_right, n_ties = (np.concatenate(column) for column in zip(*parts, strict=True))
+        parts.append(_empty_pairs())
+        list_index, left, right, n_left, n_right, n_ties = (
+            np.concatenate(column) for column in zip(*parts, strict=True)
+        )
         if self.list_weight is not None:
-            w = self.list_weight[which]
+            w = self.list_weight[list_index]
             n_left, n_right, n_ties = n_left * w, n_right * w, n_ties * w
-        rows = np.argsort(which, kind="stable")
+        rows = np.argsort(list_index, kind="stable")
         return Comparisons.from_codes(
             self.slots,
             self.experts,
-            self.list_expert[which[rows]],
+            self.list_expert[list_index[rows]],
             left[rows],
             right[rows],
             n_left[rows],
@@ -447,15 +451,14 @@ class Preferences(ExpertContainer):
         )
 
     def to_ranks(self, ties: str = "average") -> Self:
-        """Return the same lists as ranks 1 to m under a tie policy; gaps between ranks are closed."""
+        """Return the lists with ranks 1 to m under a tie policy, without gaps."""
         return self._replace(value=self.positions(ties), kind="rank")
 
     def top(self, k: int) -> Self:
-        """Return each list cut to its k best rows; items and experts stay known.
+        """Return each list cut to its k best rows; all items and experts remain.
 
-        Ties at the cut are resolved in input order, so that no list is longer than k. If every list of an instance
-        held all of its items, the result declares the items cut off as below. If some list was incomplete before, the
-        declaration of the instance stays as it was.
+        Ties at the cut are broken by input order, so no list is longer than k. If every list of an instance was
+        complete, the items cut off are declared "below". Else the declaration of the instance does not change.
         """
         if not isinstance(k, (int, np.integer)) or k < 1:
             raise ParameterError.invalid("k", "top", "a whole number >= 1", k)
@@ -464,7 +467,7 @@ class Preferences(ExpertContainer):
         return out._replace(_below=self.below() | cut) if cut.any() else out
 
     def select_experts(self, experts: Sequence[Any]) -> Self:
-        """Return the preferences of these experts only, in this order of the vocabulary; all items stay known."""
+        """Return the preferences of these experts, in this order; all items remain."""
         wanted, new = self._selected(experts)
         list_key = self.list_instance.astype(np.int64) * max(len(wanted), 1) + new[self.list_expert]
         kept = np.flatnonzero(new[self.list_expert] >= 0)
@@ -485,11 +488,11 @@ class Preferences(ExpertContainer):
         return out._replace(slots=slots, slot=new_slot[out.slot].astype(np.int32))
 
     def with_weights(self, weights: Mapping[Any, float] | None) -> Self:
-        """Return the preferences with these weights, from expert or (instance, expert) to number; None clears them."""
+        """Return the preferences with weights by expert or (instance, expert); None removes all weights."""
         return self._replace(list_weight=None if weights is None else self._map_weights(weights))
 
     def scale_weights(self, factors: Mapping[Any, float]) -> Self:
-        """Return the preferences with the weights of experts multiplied by these factors; others keep theirs.
+        """Return the preferences with the weights of some experts multiplied by factors.
 
         Parameters
         ----------
@@ -509,12 +512,12 @@ class Preferences(ExpertContainer):
         return self._replace(list_weight=weights)
 
     def with_missing(self, missing: Missing | Mapping[Any, Missing]) -> Self:
-        """Return the preferences with another declaration of what lists say about items they leave out.
+        """Return the preferences with another declaration of what missing items mean.
 
         Parameters
         ----------
         missing : {"unknown", "below"}, or a mapping from instance to one of them
-            For all instances, or for those named; the others keep theirs.
+            For all instances, or for those in the mapping.
 
         Examples
         --------
@@ -524,12 +527,12 @@ class Preferences(ExpertContainer):
         """
         if not isinstance(missing, Mapping):
             return self._replace(_below=is_below(missing, "with_missing"))
-        below, places = self.below().copy(), self.instances.codes
-        unknown = [q for q in missing if str(q) not in places]
+        below, instance_codes = self.below().copy(), self.instances.codes
+        unknown = [q for q in missing if str(q) not in instance_codes]
         if unknown:
             raise DataError(f"no such instances: {listing(unknown)}. Known: {listing(self.instances.tolist(), 20)}.")
         for instance, word in missing.items():
-            below[places[str(instance)]] = is_below(word, "with_missing")
+            below[instance_codes[str(instance)]] = is_below(word, "with_missing")
         return self._replace(_below=below)
 
     def _replace(self, **changes: Any) -> Self:
@@ -552,15 +555,15 @@ class Preferences(ExpertContainer):
     def _keep_rows(self, keep: NDArray[np.bool_]) -> Self:
         """Return the marked rows, without lists that became empty."""
         lengths = np.bincount(self.row_list[keep], minlength=self.n_lists)
-        full = lengths > 0
-        per_instance = np.bincount(self.list_instance[full], minlength=len(self))
+        nonempty = lengths > 0
+        per_instance = np.bincount(self.list_instance[nonempty], minlength=len(self))
         return self._replace(
             slot=self.slot[keep],
             value=self.value[keep],
-            list_expert=self.list_expert[full],
-            list_offsets=lists.offsets_of(lengths[full]),
+            list_expert=self.list_expert[nonempty],
+            list_offsets=lists.offsets_of(lengths[nonempty]),
             list_starts=lists.offsets_of(per_instance),
-            list_weight=None if self.list_weight is None else self.list_weight[full],
+            list_weight=None if self.list_weight is None else self.list_weight[nonempty],
         )
 
     def _keep_lists(self, kept: Ints, experts: Texts, new_expert: Codes) -> Self:
@@ -577,7 +580,7 @@ class Preferences(ExpertContainer):
         )
 
     def window(self, first: int, end: int) -> Self:
-        """Return the instances from `first` up to `end`, without copying values."""
+        """Return the instances from `first` up to `end`, exclusive, without copying values."""
         slot_from = int(self.slots.offsets[first])
         list_from, list_to = int(self.list_starts[first]), int(self.list_starts[end])
         row_from, row_to = int(self.list_offsets[list_from]), int(self.list_offsets[list_to])
@@ -595,8 +598,8 @@ class Preferences(ExpertContainer):
     def _take(self, index: Ints) -> Self:
         slots, _ = self.slots.take(index)
         list_from, list_to = self.list_starts[index], self.list_starts[index + 1]
-        which = lists.ranges(list_from, list_to)
-        starts, ends = self.list_offsets[which], self.list_offsets[which + 1]
+        list_index = lists.ranges(list_from, list_to)
+        starts, ends = self.list_offsets[list_index], self.list_offsets[list_index + 1]
         rows = lists.ranges(starts, ends)
         list_starts = lists.offsets_of(list_to - list_from)
         new_instance = lists.list_ids(list_starts)
@@ -605,10 +608,10 @@ class Preferences(ExpertContainer):
             slots=slots,
             slot=(self.slot[rows] + np.repeat(shift, ends - starts)).astype(np.int32),
             value=self.value[rows],
-            list_expert=self.list_expert[which],
+            list_expert=self.list_expert[list_index],
             list_offsets=lists.offsets_of(ends - starts),
             list_starts=list_starts,
-            list_weight=None if self.list_weight is None else self.list_weight[which],
+            list_weight=None if self.list_weight is None else self.list_weight[list_index],
             _below=self._below if isinstance(self._below, bool) else self._below[index],
         )
 
@@ -640,10 +643,10 @@ class Preferences(ExpertContainer):
         return describe("Preferences", [", ".join(first)])
 
     def to_frame(self) -> pl.DataFrame:
-        """Return the rows as a Polars frame: instance, expert, item, the value named by its kind, weight when given.
+        """Return a Polars frame: instance, expert, item, the value (named by its kind), and the weight if given.
 
-        An item that no expert ranks has one row with a null expert and a null value. If some instance declares that
-        items a list leaves out are below, there is a column `missing`.
+        An item that no expert ranks has one row with a null expert and a null value. A column `missing` is added if
+        some instance declares "below".
 
         Examples
         --------
@@ -651,9 +654,9 @@ class Preferences(ExpertContainer):
         [('q', 'x', 'a', 1.0), ('q', None, 'b', None)]
         """
         slot, expert, value = self.slot, self.row_expert, self.value
-        silent = np.ones(self.n_slots, dtype=np.bool_)
-        silent[slot] = False
-        extra = np.flatnonzero(silent)
+        unranked = np.ones(self.n_slots, dtype=np.bool_)
+        unranked[slot] = False
+        extra = np.flatnonzero(unranked)
         weight = self.row_weight
         if len(extra):
             slot = np.concatenate([slot, extra])
@@ -679,8 +682,8 @@ class Preferences(ExpertContainer):
     def concat(parts: Sequence[Preferences]) -> Preferences:
         """Return several preferences as one, instances, items and experts matched by id.
 
-        Parts must have one kind. Parts with lists of the same instance must declare the same `missing` for it, and give
-        an expert the same weight there. An item that an expert ranks in two parts is a DuplicateError.
+        Parts must have one kind. Parts with lists of the same instance must agree on its `missing` and on the weights
+        of experts in it. An item that an expert ranks in two parts is a DuplicateError.
         """
         kinds = {p.kind for p in parts}
         if len(kinds) > 1:
@@ -688,10 +691,10 @@ class Preferences(ExpertContainer):
                 f"cannot join preferences of different kinds ({', '.join(sorted(kinds))}). "
                 "Call .to_ranks(ties=...) on each first, so that all are ranks."
             )
-        slots, moved = Slots.concat([p.slots for p in parts])
-        experts, expert_of = join_experts(p.experts for p in parts)
-        slot = np.concatenate([m[p.slot] for p, m in zip(parts, moved, strict=True)]).astype(np.int32)
-        expert = np.concatenate([e[p.row_expert] for p, e in zip(parts, expert_of, strict=True)])
+        slots, new_slots = Slots.concat([p.slots for p in parts])
+        experts, new_experts = join_vocabularies(p.experts for p in parts)
+        slot = np.concatenate([m[p.slot] for p, m in zip(parts, new_slots, strict=True)]).astype(np.int32)
+        expert = np.concatenate([e[p.row_expert] for p, e in zip(parts, new_experts, strict=True)])
         value = np.concatenate([p.value for p in parts])
         weight = np.concatenate([np.repeat(p.weights, p.list_lengths) for p in parts])
         columns, rows, starts = _group_rows(slots, experts, slot, expert, value, parts[0].kind, "error")
@@ -699,7 +702,7 @@ class Preferences(ExpertContainer):
         if all(p.list_weight is None for p in parts):
             return Preferences.from_codes(**columns)
         out = Preferences.from_codes(**columns, list_weight=weight[rows][starts])
-        out._one_weight_each(weight[rows])
+        out._check_one_weight(weight[rows])
         return out
 
 
@@ -708,34 +711,34 @@ def _joined_declarations(parts: Sequence[Preferences], slots: Slots) -> bool | B
     first = parts[0]._below if parts else False
     if isinstance(first, bool) and all(p._below is first for p in parts):
         return first
-    said = np.full(len(slots), -1, dtype=np.int8)
+    declared = np.full(len(slots), -1, dtype=np.int8)
     for p in parts:
         code = np.array([slots.instances.codes[q] for q in p.instances], dtype=np.int64)
-        # A part without lists of an instance takes over what other parts declare.
-        spoken = np.diff(p.list_starts) > 0
-        own, code = p.below()[spoken].astype(np.int8), code[spoken]
-        differ = np.flatnonzero((said[code] >= 0) & (said[code] != own))
+        # For an instance without lists in this part, the other parts decide.
+        has_lists = np.diff(p.list_starts) > 0
+        declaration, code = p.below()[has_lists].astype(np.int8), code[has_lists]
+        differ = np.flatnonzero((declared[code] >= 0) & (declared[code] != declaration))
         if len(differ):
             raise DataError(
                 f"the parts differ in what lists of instance {quote(slots.instances[int(code[differ[0]])])} say "
-                "about items they leave out: 'below' and 'unknown'. Say which holds, such as .with_missing('below') on "
-                "each part."
+                "about items they leave out: 'below' and 'unknown'. Make them agree, such as with "
+                ".with_missing('below') on each part."
             )
-        said[code] = own
-    below: Bools = said == 1
+        declared[code] = declaration
+    below: Bools = declared == 1
     for p in parts:
         code = np.array([slots.instances.codes[q] for q in p.instances], dtype=np.int64)
-        below[code] |= p.below() & (said[code] < 0)
+        below[code] |= p.below() & (declared[code] < 0)
     return below
 
 
 def _check_weights(weights: Floats, owner: Preferences) -> None:
     bad = ~(np.isfinite(weights) & (weights >= 0))
     if bad.any():
-        which = int(np.flatnonzero(bad)[0])
-        expert, instance = owner._list_name(which)
+        list_index = int(np.flatnonzero(bad)[0])
+        expert, instance = owner._list_name(list_index)
         raise DataError(
-            f"a weight must be a finite number >= 0. Got {weights[which]:g} for {quote(expert)} in instance "
+            f"a weight must be a finite number >= 0. Got {weights[list_index]:g} for {quote(expert)} in instance "
             f"{quote(instance)}."
         )
 
@@ -743,25 +746,25 @@ def _check_weights(weights: Floats, owner: Preferences) -> None:
 def _group_rows(
     slots: Slots, experts: Texts, slot: Codes, expert: Codes, value: Floats, kind: Kind, duplicates: str
 ) -> tuple[dict[str, Any], Ints, Ints]:
-    """Return the columns of Preferences for rows in any order, the order chosen, and where each list begins."""
+    """Return the columns of Preferences for unsorted rows, the sort order, and the start of each list."""
     instance = slots.instance[slot] if len(slot) else np.zeros(0, np.int32)
     list_key = instance.astype(np.int64) * max(len(experts), 1) + expert
     rows = np.argsort(list_key, kind="stable")
-    begins = _new_lists(list_key[rows])
+    starts_list = _new_lists(list_key[rows])
 
     def error(first: Ints, again: Ints) -> DuplicateError:
-        which = int(np.argmin(rows[again]))
-        row, repeat = int(rows[first[which]]), int(rows[again[which]])
+        earliest = int(np.argmin(rows[again]))
+        row, repeat = int(rows[first[earliest]]), int(rows[again[earliest]])
         name, item = slots.where(int(slot[row]))
         return DuplicateError.twice(experts[int(expert[row])], item, name, row, repeat)
 
     drop = duplicate_rows(
-        np.cumsum(begins), slot[rows], value[rows], rule=duplicates, smaller_is_better=kind == "rank", error=error
+        np.cumsum(starts_list), slot[rows], value[rows], rule=duplicates, smaller_is_better=kind == "rank", error=error
     )
     if drop is not None:
         rows = rows[~drop]
-        begins = _new_lists(list_key[rows])
-    starts = np.flatnonzero(begins)
+        starts_list = _new_lists(list_key[rows])
+    starts = np.flatnonzero(starts_list)
     columns = {
         "slots": slots,
         "experts": experts,
@@ -776,7 +779,7 @@ def _group_rows(
 
 
 def _new_lists(key: Ints) -> Bools:
-    """Return at which rows, sorted by list, a new list begins."""
+    """Return a mask of the rows that begin a new list, for rows sorted by list."""
     begins = np.ones(len(key), dtype=np.bool_)
     begins[1:] = key[1:] != key[:-1]
     return begins
@@ -786,38 +789,38 @@ _Pairs = tuple[Ints, Codes, Codes, Floats, Floats, Floats]
 
 
 def _list_pairs(
-    p: Preferences, values: Floats, scale: Floats, rows: Ints, which: Ints, *, binary: bool, ties: bool
+    p: Preferences, values: Floats, scale: Floats, rows: Ints, list_index: Ints, *, binary: bool, ties: bool
 ) -> _Pairs:
     """Return the pairs of all lists of one length: list, left, right (left has the smaller slot) and counts."""
     m = rows.shape[1]
     a, b = np.triu_indices(m, 1)
     by_slot = np.take_along_axis(rows, np.argsort(p.slot[rows], axis=1), axis=1)
     x = values[by_slot]
-    gap = (x[:, b] - x[:, a]) / scale[which][:, None]
+    gap = (x[:, b] - x[:, a]) / scale[list_index][:, None]
     if binary:
         gap = np.sign(gap)
     left, right = p.slot[by_slot][:, a], p.slot[by_slot][:, b]
     keep = np.ones(gap.shape, dtype=np.bool_) if ties else gap != 0
-    owner = np.broadcast_to(which[:, None], gap.shape)[keep]
+    owner = np.broadcast_to(list_index[:, None], gap.shape)[keep]
     gap = gap[keep]
     return owner, left[keep], right[keep], np.maximum(gap, 0.0), np.maximum(-gap, 0.0), (gap == 0).astype(np.float64)
 
 
 def _below_pairs(p: Preferences, below: Bools) -> _Pairs:
-    """Return the pairs (listed item beats unlisted item) of every list of some instances."""
+    """Return the pairs of a listed item that beats a missing one, for the instances with `below`."""
     owner, left, right, wins = [], [], [], []
-    for which in np.flatnonzero(below[p.list_instance]).tolist():
-        n = int(p.list_instance[which])
-        inside = p.slot[p.list_offsets[which] : p.list_offsets[which + 1]]
+    for list_index in np.flatnonzero(below[p.list_instance]).tolist():
+        n = int(p.list_instance[list_index])
+        listed = p.slot[p.list_offsets[list_index] : p.list_offsets[list_index + 1]]
         everything = np.arange(p.slots.offsets[n], p.slots.offsets[n + 1], dtype=np.int32)
-        outside = np.setdiff1d(everything, inside)
-        win, lose = np.repeat(inside, len(outside)), np.tile(outside, len(inside))
-        owner.append(np.full(len(win), which, dtype=np.int64))
+        absent = np.setdiff1d(everything, listed)
+        win, lose = np.repeat(listed, len(absent)), np.tile(absent, len(listed))
+        owner.append(np.full(len(win), list_index, dtype=np.int64))
         left.append(np.minimum(win, lose))
         right.append(np.maximum(win, lose))
         wins.append((win < lose).astype(np.float64))
     if not owner:
-        return _no_pairs()
+        return _empty_pairs()
     n_left = np.concatenate(wins)
     return (
         np.concatenate(owner),
@@ -829,6 +832,6 @@ def _below_pairs(p: Preferences, below: Bools) -> _Pairs:
     )
 
 
-def _no_pairs() -> _Pairs:
+def _empty_pairs() -> _Pairs:
     none = np.zeros(0)
     return none.astype(np.int64), none.astype(np.int32), none.astype(np.int32), none, none, none

@@ -1,7 +1,7 @@
-"""Scales of scores: log odds and Elo, with an origin that stays where it is when items join.
+"""Conversion of scores between log odds and the Elo scale, with an origin that stays fixed when items join.
 
-An Elo scale has 400 · log10 points for each factor of the odds, so that a model 400 points above another wins ten times
-as often as it loses. Its origin is a convention: an anchor model, the mean of named models, or an earlier board.
+On the Elo scale odds of x to 1 are a difference of 400 · log10(x) points: a model 400 points above another wins ten
+times as often as it loses. The origin is a convention: an anchor model, the mean of named models, or an earlier board.
 """
 
 from __future__ import annotations
@@ -18,25 +18,25 @@ from concordant.errors import DataError, DataWarning, ParameterError, listing, q
 if TYPE_CHECKING:
     from concordant.data.consensus import Consensus
 
-__all__ = ["ELO_PER_LOGIT", "SCALES", "Origin", "covariance_of", "find_origins", "regauged"]
+__all__ = ["ELO_PER_LOGIT", "SCALES", "Origin", "covariance_of", "find_origins", "rescaled"]
 
 # Points of the Elo scale for one unit of log odds.
 ELO_PER_LOGIT = 400.0 / math.log(10.0)
-# Scales that can be converted into each other: points per unit of log odds, and where the anchor is put by default.
+# The scales: points per unit of log odds, and the default score of the anchor.
 SCALES = {"log-odds": (1.0, 0.0), "elo": (ELO_PER_LOGIT, 1000.0)}
-# A covariance of more items than this is not made up from standard errors.
+# Up to this many items, a diagonal covariance matrix is made from standard errors.
 _MOST_ITEMS = 5000
 
 
 class Origin(NamedTuple):
-    """What fixes the origin of one instance: the mean score of the items at `slots` is `value`."""
+    """The origin of the scores of one instance: the mean score of the items at `slots` is `value`."""
 
     slots: Ints
     value: float
 
 
 def find_origins(board: Consensus, scale: str, anchor: Any, anchor_at: float | None) -> tuple[list[Origin], str]:
-    """Return the origin of every instance of a board, and what fixes it in words."""
+    """Return the origin of every instance of a board, and its description."""
     from concordant.data.consensus import Consensus
 
     if scale not in SCALES:
@@ -45,32 +45,34 @@ def find_origins(board: Consensus, scale: str, anchor: Any, anchor_at: float | N
         raise ParameterError.invalid("anchor_at", "scaled", "a finite number", anchor_at)
     if board.scale not in SCALES:
         raise DataError(
-            "these scores are not known to be log odds, so they have no Elo scale. Bradley-Terry and Plackett-Luce "
-            "give log odds; a board that was read from a file keeps its scale if it is an Elo scale."
+            "these scores are not known to be log odds and cannot be converted. Bradley-Terry and Plackett-Luce give "
+            "log odds; a board read from a file has a scale only if it was written on the Elo scale."
         )
     if anchor is None:
         raise ParameterError(
-            "a scale needs an origin: name a model with anchor=, several models (their mean stays in place), or give "
-            "an earlier board. The mean over all items is none: it moves when items join."
+            "a scale needs an origin. Pass anchor=: an item, several items (their mean is fixed), or an earlier board. "
+            "The mean of all items cannot be one, because it moves when items join."
         )
-    at = SCALES[scale][1] if anchor_at is None else float(anchor_at)
+    anchor_score = SCALES[scale][1] if anchor_at is None else float(anchor_at)
     if isinstance(anchor, Consensus):
-        return _from_board(board, scale, anchor, at, given=anchor_at is not None)
+        return _from_board(board, scale, anchor, anchor_score, at_is_given=anchor_at is not None)
     names = [str(anchor)] if isinstance(anchor, (str, int)) else [str(name) for name in anchor]
     if not names or len(set(names)) < len(names):
         raise ParameterError.invalid("anchor", "scaled", "an item, different items, or an earlier board", anchor)
-    origins = [Origin(_slots_of(board, n, names), at) for n in range(len(board))]
-    told = quote(names[0]) if len(names) == 1 else f"the mean of items {listing(names, 20)}"
-    return origins, f"{'item ' if len(names) == 1 else ''}{told} is at {at:g}"
+    origins = [Origin(_slots_of(board, n, names), anchor_score) for n in range(len(board))]
+    items_text = quote(names[0]) if len(names) == 1 else f"the mean of items {listing(names, 20)}"
+    return origins, f"{'item ' if len(names) == 1 else ''}{items_text} is at {anchor_score:g}"
 
 
 def _from_board(
-    board: Consensus, scale: str, earlier: Consensus, at: float, *, given: bool
+    board: Consensus, scale: str, earlier: Consensus, anchor_score: float, *, at_is_given: bool
 ) -> tuple[list[Origin], str]:
-    """Return the origins that keep the mean over the items of an earlier board in place."""
+    """Return the origins at which the items of an earlier board keep their mean score."""
     kept = earlier.scale == scale
-    if kept and given:
-        raise ParameterError("the earlier board says where its items are: leave anchor_at out.")
+    if kept and at_is_given:
+        raise ParameterError(
+            "anchor_at= does not go with an earlier board on the same scale, which fixes the scores. Leave it out."
+        )
     origins, n_items = [], 0
     for n, name in enumerate(board.instances.tolist()):
         m = 0 if len(earlier) == 1 else earlier.instances.codes.get(name, -1)
@@ -83,30 +85,30 @@ def _from_board(
         if not common:
             raise DataError(f"no item of instance {quote(name)} is in the earlier board, which has {listing(before)}.")
         if len(common) < len(before):
-            gone = [item for item in before if item not in set(common)]
+            missing = [item for item in before if item not in set(common)]
             warn(
-                f"{len(gone)} of {len(before)} items of the earlier board are gone ({listing(gone, 5)}): the origin is "
-                "taken from the others.",
+                f"{len(missing)} of {len(before)} items of the earlier board are missing ({listing(missing, 5)}): the "
+                "origin is the mean of the others.",
                 DataWarning,
             )
-        value = float(np.mean([before[item] for item in common])) if kept else at
+        value = float(np.mean([before[item] for item in common])) if kept else anchor_score
         origins.append(Origin(_slots_of(board, n, common), value))
         n_items = max(n_items, len(common))
-    where = "where it was" if kept else f"at {at:g}"
+    where = "where it was" if kept else f"at {anchor_score:g}"
     return origins, f"the mean of the {n_items:,} items of an earlier board is {where}"
 
 
 def _slots_of(board: Consensus, n: int, names: Sequence[str]) -> Ints:
-    """Return the slots of items of one instance; raise for those that are not there or were never compared."""
+    """Return the slots of items of one instance; raise for unknown items and those without comparisons."""
     first, end = int(board.slots.offsets[n]), int(board.slots.offsets[n + 1])
-    at = {item: first + k for k, item in enumerate(board.items[first:end].tolist())}
-    lost = [name for name in names if name not in at]
-    if lost:
+    slot_of = {item: first + k for k, item in enumerate(board.items[first:end].tolist())}
+    unknown_items = [name for name in names if name not in slot_of]
+    if unknown_items:
         raise DataError(
-            f"there is no item {listing(lost, 5)} to anchor in instance {quote(board.instances[n])}. It has: "
-            f"{listing(list(at), 20)}."
+            f"there is no item {listing(unknown_items, 5)} to anchor in instance {quote(board.instances[n])}. It has: "
+            f"{listing(list(slot_of), 20)}."
         )
-    slots = np.array([at[name] for name in names], dtype=np.int64)
+    slots = np.array([slot_of[name] for name in names], dtype=np.int64)
     if board.stderr is not None and np.isfinite(board.stderr[first:end]).any():
         unknown = np.flatnonzero(np.isnan(board.stderr[slots]))
         if len(unknown):
@@ -114,8 +116,8 @@ def _slots_of(board: Consensus, n: int, names: Sequence[str]) -> Ints:
     return slots
 
 
-def regauged(board: Consensus, factor: float, origins: Sequence[Origin]) -> dict[str, Any]:
-    """Return score, stderr, lower, upper and covariance of a board times `factor`, relative to the origins.
+def rescaled(board: Consensus, factor: float, origins: Sequence[Origin]) -> dict[str, Any]:
+    """Return the columns of a board on another scale: scores times `factor`, relative to the origins.
 
     The interval of a score is that of its difference from the mean of the origin's items.
     """
@@ -140,18 +142,22 @@ def regauged(board: Consensus, factor: float, origins: Sequence[Origin]) -> dict
         of_origin = float(with_origin[chosen].mean())
         before = np.diagonal(table).copy()
         table = table - with_origin[None, :] - with_origin[:, None] + of_origin
-        # Rounding leaves an anchor a variance that is nearly 0.
+        # The variance of an anchor is 0 up to rounding errors.
         variance = np.diagonal(table).copy()
-        nothing = variance <= 1e-12 * (before + of_origin)
-        variance[nothing] = 0.0
-        table[nothing], table[:, nothing] = 0.0, 0.0
+        is_zero = variance <= 1e-12 * (before + of_origin)
+        variance[is_zero] = 0.0
+        table[is_zero], table[:, is_zero] = 0.0, 0.0
         tables.append(table)
         if lower is not None and upper is not None:
-            wide = board.half_widths(np.arange(own.start, own.stop))
+            half_widths = board.half_widths(np.arange(own.start, own.stop))
             parts = before[chosen]
-            of_chosen = float(np.sqrt(np.average(wide[chosen] ** 2, weights=parts))) if parts.any() else wide[chosen[0]]
-            reach = joint_half_width(before, of_origin, wide, of_chosen) * np.sqrt(variance)
-            lower[own], upper[own] = score[own] - reach, score[own] + reach
+            of_chosen = (
+                float(np.sqrt(np.average(half_widths[chosen] ** 2, weights=parts)))
+                if parts.any()
+                else half_widths[chosen[0]]
+            )
+            margin = joint_half_width(before, of_origin, half_widths, of_chosen) * np.sqrt(variance)
+            lower[own], upper[own] = score[own] - margin, score[own] + margin
         stderr[own] = np.sqrt(variance)
     known = any(t is not None for t in tables)
     covariance = tuple(tables) if known else None
@@ -159,7 +165,7 @@ def regauged(board: Consensus, factor: float, origins: Sequence[Origin]) -> dict
 
 
 def covariance_of(board: Consensus, n: int) -> Floats:
-    """Return the covariance of the scores of an instance; scores are independent where it is not known."""
+    """Return the covariance of the scores of an instance; if it is not known, scores count as independent."""
     table = None if board.covariance is None else board.covariance[n]
     own = slice(int(board.slots.offsets[n]), int(board.slots.offsets[n + 1]))
     if table is not None:
@@ -167,7 +173,8 @@ def covariance_of(board: Consensus, n: int) -> Floats:
     if own.stop - own.start > _MOST_ITEMS:
         raise DataError(
             f"the covariance of the {own.stop - own.start:,} scores of instance {quote(board.instances[n])} is not "
-            "known, so that errors relative to an anchor cannot be told. Scale the consensus of the method."
+            f"known, and with more than {_MOST_ITEMS:,} items they are not taken as independent. Use the consensus "
+            "that the method returned; files do not keep the covariance."
         )
     error = board.stderr[own] if board.stderr is not None else np.zeros(own.stop - own.start)
     table = np.diag(error**2)

@@ -35,8 +35,8 @@ def instance_stream(random_state: int, instance: str) -> np.random.Generator:
 def bayesian_bootstrap_weights(weight: NDArray[np.float64], stream: np.random.Generator) -> NDArray[np.float64]:
     """Return other weights for a Bayesian bootstrap: gamma variates with mean and variance `weight`.
 
-    Unlike counts of draws with replacement they are positive wherever `weight` is, so that no draw leaves an expert,
-    and with it an item, out.
+    They are positive wherever `weight` is, unlike counts of draws with replacement. So no replicate loses an expert,
+    and with it an item.
 
     >>> bool((bayesian_bootstrap_weights(np.ones(50), np.random.default_rng(0)) > 0).all())
     True

@@ -1,7 +1,7 @@
 """Generators of synthetic rankings, votes, runs and features from models with known parameters.
 
 Every generator returns containers and the parameters behind them. The random numbers of an instance depend only on
-`random_state` and on the id of the instance, so a larger sample contains the instances of a smaller one.
+`random_state` and on the id of the instance, so a sample of more instances contains those of a smaller sample.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def _share(value: Any, name: str, owner: str) -> float:
     return float(value)
 
 
-def _least_zero(value: Any, name: str, owner: str) -> float:
+def _nonnegative(value: Any, name: str, owner: str) -> float:
     if not isinstance(value, Real) or isinstance(value, bool) or not 0 <= float(value) < np.inf:
         raise ParameterError.invalid(name, owner, "a number >= 0", value)
     return float(value)
@@ -131,9 +131,9 @@ class _ListBuilder:
 
 
 class MetaSearchSample(NamedTuple):
-    """Ranks by good, useless and inverted experts, and the labels they see.
+    """Ranks given by good, useless and inverted experts, and the labels that they rank by.
 
-    `quality` says how strongly each expert follows the labels; below 0 it ranks against them.
+    `quality` is how strongly each expert follows the labels; with a negative one it ranks against them.
     """
 
     preferences: Preferences
@@ -155,9 +155,9 @@ def meta_search(
     """Return queries whose documents are ranked by experts of known quality, with gaps, missing items and labels.
 
     An instance has M items, M uniform on `n_items` (both ends included), each with a label drawn from `labels`. Expert
-    k sees a_k · label + noise · N(0, 1), orders the items by it, and gives them in this order the ranks of a
-    sorted random subset of 1, ..., `largest_rank`. Each rank is then missing with probability `missing`. Items that
-    nobody ranks remain part of the instance.
+    k sees a_k · label + noise · N(0, 1), orders the items by it, and gives them in this order the ranks of a sorted
+    random subset of 1, ..., `largest_rank`. Each rank is then missing with probability `missing`. Items that nobody
+    ranks remain part of the instance.
 
     Parameters
     ----------
@@ -192,7 +192,7 @@ def meta_search(
         raise ParameterError.invalid(
             "n_items", owner, "a smallest and a largest number of items, at most largest_rank", n_items
         )
-    gap = _share(missing, "missing", owner)
+    missing_share = _share(missing, "missing", owner)
     experts, strength = _named(quality, "e", "quality", owner)
     pool = _numbers(labels, "labels", owner)
     out, drawn = _ListBuilder(), []
@@ -206,7 +206,7 @@ def meta_search(
             order = np.argsort(-(a * label + noise * rng.standard_normal(m)))
             rank = np.empty(m)
             rank[order] = np.sort(rng.choice(largest_rank, size=m, replace=False)) + 1
-            kept = np.flatnonzero(rng.random(m) >= gap)
+            kept = np.flatnonzero(rng.random(m) >= missing_share)
             out.add_list(k, kept, rank[kept])
     preferences = out.build(experts, "rank")
     truth = np.concatenate([*drawn, np.zeros(0)])
@@ -256,7 +256,7 @@ def graded_features(
     n_instances : int
         How many instances.
     n_features, n_informative : int
-        How many features, and how many of them the score depends on; half of them by default.
+        The number of features, and of those that the score depends on; half of them by default.
     n_items : pair of int, or a sequence of int for every instance
         The smallest and largest number of items, drawn uniformly; or one number for each instance.
     n_grades : int
@@ -306,7 +306,7 @@ def graded_features(
 
 
 class MallowsSample(NamedTuple):
-    """Rankings scattered around the centre of their instance (`truth`), each expert with a dispersion (`theta`)."""
+    """Rankings from a Mallows model: `truth` is the centre of each instance, `theta` the dispersion of each expert."""
 
     preferences: Preferences
     truth: Consensus
@@ -324,8 +324,8 @@ def mallows(
 ) -> MallowsSample:
     """Return complete rankings with probability proportional to exp(θ · d), d the Kendall distance to the centre.
 
-    Sampling is exact: step j = 1, ..., n draws V_j from {0, ..., n − j} with weights exp(θ v) and
-    takes the item that has V_j items before it among those that remain of the centre.
+    Sampling is exact: step j = 1, ..., n draws V_j from {0, ..., n − j} with weights exp(θ v) and takes the item that
+    has V_j items before it among those that remain of the centre.
 
     Parameters
     ----------
@@ -399,7 +399,7 @@ def plackett_luce(
     choice: int | None = None,
     random_state: int = 0,
 ) -> PlackettLuceSample:
-    """Return rankings built from the top: the next item is i with probability exp(s_i) / Σ exp(s_j) over those left.
+    """Return rankings from Plackett-Luce: the next item is i with probability exp(s_i) / Σ exp(s_j) over those left.
 
     Parameters
     ----------
@@ -408,8 +408,8 @@ def plackett_luce(
     n_rankings : int
         How many rankings, each by an expert of its own ("r1", "r2", ...), all in the instance "q".
     length : int, optional
-        Keep only the `length` best of each ranking; all by default. If the ranking is of all items, the others are
-        declared below.
+        Keep only the `length` best of each ranking; all by default. If each ranking chooses from all items, the items
+        cut off are declared below.
     choice : int, optional
         Number of items that each ranking chooses from, drawn at random; all items by default.
     random_state : int
@@ -517,7 +517,7 @@ def bradley_terry(
     m = len(items)
     if m < 2:
         raise ParameterError.invalid("scores", owner, "two items or more", scores)
-    tie = _least_zero(ties, "ties", owner)
+    tie = _nonnegative(ties, "ties", owner)
     share = _share(unreliable, "unreliable", owner)
     experts: list[str] = [] if n_experts is None else _names("e", _whole(n_experts, "n_experts", owner))
     if share and not experts:
@@ -572,7 +572,7 @@ def _outcomes(rng: np.random.Generator, logit: Floats, ties: float) -> tuple[Boo
 
 
 class ArenaSample(NamedTuple):
-    """Votes of an arena with covariates, a side effect and favouring experts, and what they were drawn with.
+    """Votes of an arena with covariates, a side effect and biased experts, and the parameters they were drawn with.
 
     `scores` holds the strength of every item at equal covariates, `ties` Davidson's ν, `side` the advantage of the left
     side, `effects` β of every covariate, `families` the family of every item, `favours` the family that an expert
@@ -608,13 +608,12 @@ def arena(
     category_spread: float = 0.0,
     random_state: int = 0,
 ) -> ArenaSample:
-    """Return n votes of an arena whose votes are swayed by style, by the side and by experts who favour a family.
+    """Return n votes of an arena that depend on style, on the side, and on experts who favour a family.
 
-    An item has a style for each covariate, drawn from a normal distribution of standard deviation `style_spread`, and
-    each of its answers is that plus N(0, 1). With x the style of the left answer minus that of the right one, the
-    outcome follows Bradley-Terry with Davidson's ties at the logit s_left − s_right + side + x (β + β_e) + favour ·
-    (left is of the family that the expert favours − right is). A fit without covariates takes the style of an item for
-    strength.
+    An item has a mean style for each covariate, normal with standard deviation `style_spread`. The style of each of its
+    answers is that mean plus N(0, 1). With x the style of the left answer minus that of the right one, the outcome
+    follows Bradley-Terry with Davidson's ties at the logit s_left − s_right + side + x (β + β_e) + favour · (left is of
+    the family that the expert favours − right is). A fit without covariates mistakes style for strength.
 
     Parameters
     ----------
@@ -637,14 +636,14 @@ def arena(
     favouring : float
         The share of the experts (rounded) who favour a family, each a random one.
     favour : float
-        By how much they favour it.
+        The logit that they add for the favoured family.
     own_spread : float
-        Standard deviation of β_e: how far the experts differ in their β.
+        Standard deviation of β_e, the deviations of the experts from β.
     categories : sequence of float, or mapping from name to float
         The relative size of each category of votes, which are assigned to them at random; a sequence names them "c1",
         "c2", ... By default votes have no category.
     category_spread : float
-        Standard deviation of what a category adds to the strength of an item; the mean over items stays the same.
+        Standard deviation of the change of an item's strength in a category; the mean over items stays the same.
     random_state : int
         The seed.
 
@@ -664,19 +663,21 @@ def arena(
     if m < 2:
         raise ParameterError.invalid("scores", owner, "two items or more", scores)
     names, beta = _named(covariates, "x", "covariates", owner) if len(covariates) else ([], np.zeros(0))
-    spread, own, tie = (
-        _least_zero(v, name, owner)
+    spread, beta_spread, tie = (
+        _nonnegative(v, name, owner)
         for name, v in (("style_spread", style_spread), ("own_spread", own_spread), ("ties", ties))
     )
-    shift, by = (float(_numbers([v], name, owner)[0]) for name, v in (("side", side), ("favour", favour)))
+    side_effect, favour_logit = (
+        float(_numbers([v], name, owner)[0]) for name, v in (("side", side), ("favour", favour))
+    )
     share = _share(favouring, "favouring", owner)
     experts: list[str] = [] if n_experts is None else _names("e", _whole(n_experts, "n_experts", owner))
-    if (share or own) and not experts:
+    if (share or beta_spread) and not experts:
         raise ParameterError.invalid("n_experts", owner, "given where experts have habits", n_experts)
     n_groups = _whole(n_families, "n_families", owner)
     groups = _names("f", n_groups)
     style = spread * rng.standard_normal((m, len(names)))
-    own_beta = own * rng.standard_normal((max(len(experts), 1), len(names)))
+    own_beta = beta_spread * rng.standard_normal((max(len(experts), 1), len(names)))
     favourite = np.full(max(len(experts), 1), -1)
     chosen = rng.permutation(len(favourite))[: round(share * len(experts))]
     favourite[chosen] = rng.integers(0, n_groups, len(chosen))
@@ -687,9 +688,9 @@ def arena(
     x = style[left] - style[right] + noise
     family = np.arange(m) % n_groups
     leaning = (family[left] == favourite[judge]) * 1.0 - (family[right] == favourite[judge])
-    among, category, worths = _categories(categories, category_spread, worth, votes, owner, random_state)
-    logit = worths[category, left] - worths[category, right] + shift
-    logit = logit + (x * (beta + own_beta[judge])).sum(axis=1) + by * leaning
+    category_names, category, worths = _categories(categories, category_spread, worth, votes, owner, random_state)
+    logit = worths[category, left] - worths[category, right] + side_effect
+    logit = logit + (x * (beta + own_beta[judge])).sum(axis=1) + favour_logit * leaning
     n_left, n_right = _outcomes(rng, logit, tie)
     comparisons = _sided_votes(
         items,
@@ -700,8 +701,8 @@ def arena(
         n_left,
         n_right,
         columns=VoteColumns(
-            category=category if among else None,
-            categories=Texts(among),
+            category=category if category_names else None,
+            categories=Texts(category_names),
             covariates=x if names else None,
             covariate_names=Texts(names),
         ),
@@ -710,12 +711,12 @@ def arena(
         comparisons,
         dict(zip(items, worth.tolist(), strict=True)),
         tie,
-        shift,
+        side_effect,
         dict(zip(names, beta.tolist(), strict=True)),
         {item: groups[g] for item, g in zip(items, family.tolist(), strict=True)},
         {experts[e]: groups[favourite[e]] for e in sorted(chosen.tolist())},
         {e: dict(zip(names, row, strict=True)) for e, row in zip(experts, own_beta.tolist(), strict=False)},
-        {c: dict(zip(items, row, strict=True)) for c, row in zip(among, worths.tolist(), strict=False)},
+        {c: dict(zip(items, row, strict=True)) for c, row in zip(category_names, worths.tolist(), strict=False)},
     )
 
 
@@ -723,23 +724,23 @@ def _categories(
     categories: Any, spread: Any, worth: Floats, votes: int, owner: str, random_state: int
 ) -> tuple[list[str], Codes, Floats]:
     """Return the names of the categories, that of every vote, and the scores of the items in each."""
-    apart = _least_zero(spread, "category_spread", owner)
+    deviation_spread = _nonnegative(spread, "category_spread", owner)
     if not len(categories):
-        if apart:
+        if deviation_spread:
             raise ParameterError.invalid("categories", owner, "given where they differ", categories)
         return [], np.zeros(votes, dtype=np.int32), worth[None, :]
     names, sizes = _named(categories, "c", "categories", owner)
     if (sizes < 0).any() or not sizes.any():
         raise ParameterError.invalid("categories", owner, "numbers >= 0, one of them above 0", categories)
     rng = instance_stream(random_state, "categories")
-    deviation = apart * rng.standard_normal((len(names), len(worth)))
+    deviation = deviation_spread * rng.standard_normal((len(names), len(worth)))
     worths = worth + deviation - deviation.mean(axis=1, keepdims=True)
     category = rng.choice(len(names), votes, p=sizes / sizes.sum()).astype(np.int32)
     return names, category, worths
 
 
 class RunsSample(NamedTuple):
-    """Scored lists of search systems, the labels of judged documents, and how good each system is."""
+    """Scored lists of search systems, the labels of judged documents, and the skill of each system."""
 
     preferences: Preferences
     labels: Labels
@@ -760,8 +761,9 @@ def runs(
 
     A document of a query's pool has a quality z ~ N(0, 1). A system scores it as (skill · z + N(0, 1)) · scale + shift,
     rounded, and lists the best; documents that it leaves out are declared below. The best of the pool (a share
-    `relevant`, at least 3) have grades 3, 2 and 1; twice as many of the next best have grade 0; the others have no
-    label. A judged document that no system lists is only in the labels.
+    `relevant`, at least 3) are relevant: half of them have grade 1, a third grade 2 and a sixth grade 3, rounded in
+    favour of the lower grades. Twice as many of the next best have grade 0; the others have no label. A judged document
+    that no system lists is only in the labels.
 
     Parameters
     ----------

@@ -1,6 +1,6 @@
-"""`VoteColumns`: what is known of each row of comparisons beside its counts: time, category, covariates, both bad.
+"""`VoteColumns`: the optional columns of comparisons: time, category, covariates, and counts of "both bad".
 
-A covariate is what differs between the two sides of a vote (length, markdown), as left minus right: it changes its sign
+A covariate is a difference between the two sides of a vote (length, markdown), left minus right. It changes its sign
 when the sides are exchanged.
 """
 
@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from concordant.arrays import Bools, Codes, Floats
-from concordant.data.index import Texts, as_ids, freeze, group_ids, join_experts
+from concordant.data.index import Texts, as_ids, freeze, group_ids, join_vocabularies
 from concordant.errors import DataError, listing
 
 __all__ = ["NO_COLUMNS", "VoteColumns"]
@@ -63,10 +63,10 @@ class VoteColumns(NamedTuple):
             given = list(category)
             if len(given) != n:
                 raise DataError(f"the category column has {len(given)} rows, the ids have {n}.")
-            known = [row for row, name in enumerate(given) if name is not None]
-            found, categories = group_ids(as_ids([given[row] for row in known], "category"))
+            with_category = [row for row, name in enumerate(given) if name is not None]
+            known_codes, categories = group_ids(as_ids([given[row] for row in with_category], "category"))
             codes = np.full(n, -1, dtype=np.int32)
-            codes[known] = found
+            codes[with_category] = known_codes
         names = as_ids(list(covariates or {}), "covariate")
         matrix = None
         if covariates:
@@ -82,12 +82,12 @@ class VoteColumns(NamedTuple):
 
     @property
     def names(self) -> list[str]:
-        """The names of the columns that are there, covariates by their own."""
+        """The names of the columns, with the names of the covariates."""
         single = [name for name in ("time", "category", "n_both_bad") if getattr(self, name) is not None]
         return single + self.covariate_names.tolist()
 
     def arrays(self) -> dict[str, Any]:
-        """Return the columns with an array for each row, without those that are absent."""
+        """Return the columns as arrays by name, without absent ones."""
         each: dict[str, Any] = {name: getattr(self, name) for name in ("time", "category", "covariates", "n_both_bad")}
         return {name: array for name, array in each.items() if array is not None}
 
@@ -124,11 +124,11 @@ class VoteColumns(NamedTuple):
         """Return the columns of several parts as one; all parts have the same columns."""
         first = parts[0]
         for part in parts[1:]:
-            odd = sorted(set(first.names) ^ set(part.names))
-            if odd:
+            different = sorted(set(first.names) ^ set(part.names))
+            if different:
                 raise DataError(
-                    f"cannot join comparisons: {listing(odd)} is a column of some and not of others. Leave it out of "
-                    "all with without_columns()."
+                    f"cannot join comparisons: some parts have {listing(different)} and some do not. Drop the "
+                    "optional columns of all parts with without_columns()."
                 )
             if part.covariate_names != first.covariate_names:
                 raise DataError(
@@ -138,9 +138,9 @@ class VoteColumns(NamedTuple):
         joined: dict[str, Any] = {name: np.concatenate([getattr(p, name) for p in parts]) for name in first.arrays()}
         categories = first.categories
         if first.category is not None:
-            categories, moved = join_experts(p.categories for p in parts)
-            # Code -1, no category, takes the last element.
-            codes = [np.append(m, -1)[p.category] for m, p in zip(moved, parts, strict=True)]
+            categories, new_codes = join_vocabularies(p.categories for p in parts)
+            # Code -1, no category, selects the appended -1.
+            codes = [np.append(m, -1)[p.category] for m, p in zip(new_codes, parts, strict=True)]
             joined["category"] = np.concatenate(codes).astype(np.int32)
         return first._replace(**joined, categories=categories)
 

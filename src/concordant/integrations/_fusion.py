@@ -1,4 +1,4 @@
-"""What the integrations share: one request of a framework through `fuse`, and its objects back with their scores."""
+"""Shared code of the integrations: fuse the result lists of one request and return the framework's own objects."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from concordant.io.request_lists import read_lists
 
 __all__ = ["PARTS", "RANK", "SCORE", "Fused", "Fusion", "Key", "by_name", "id_getter"]
 
-# The keys in the metadata of what a framework gets back.
+# Keys of the metadata of returned documents.
 SCORE, RANK, PARTS = "fusion_score", "fusion_rank", "fusion_parts"
-# The name of the part of a score that no retriever adds.
-_BASE = "(base)"
+# The name of the share of a score that comes from no retriever.
+_NO_RETRIEVER = "(base)"
 
-# Where an object has its id: a key of its metadata or a function; None is the framework's own id.
+# How to get the id of an object: a key of its metadata, or a function. None is the framework's own id.
 Key = str | Callable[[Any], Any] | None
 
 
@@ -33,13 +33,13 @@ class Fused(NamedTuple):
     Attributes
     ----------
     item : object
-        What the framework gave for this id, at the best place of any list.
+        The framework's object; if several lists hold the id, the one with the best rank.
     score : float
         The fused score; larger is better.
     rank : int
         1 = best; equal scores share the smallest rank.
     parts : dict from name to float, optional
-        What each retriever adds to the score.
+        The share of the score that comes from each retriever.
     """
 
     item: Any
@@ -50,14 +50,14 @@ class Fused(NamedTuple):
 
 @dataclass(frozen=True)
 class Fusion:
-    """How to fuse the lists of named retrievers: the parameters of `fuse` that hold for all requests.
+    """Fuses the lists of named retrievers, with the same parameters of `fuse` for all requests.
 
     Parameters
     ----------
     names : collection of str
         The names of the retrievers.
     method, weights, top_k, model, depth, threshold, smaller_is_better
-        As in `fuse`. A name that is no retriever's is an error.
+        As in `fuse`. A name that no retriever has is an error.
     params : mapping, optional
         Parameters of the method.
     explain : bool
@@ -80,17 +80,20 @@ class Fusion:
             raise ParameterError(
                 'there is nothing to fuse. Give retrievers by name, such as {"bm25": ..., "dense": ...}.'
             )
-        if self.explain and _BASE in self.names:
-            raise ParameterError(f"a retriever cannot be called {_BASE!r}, as the part of a score that none adds is.")
-        for what in ("weights", "threshold", "smaller_is_better"):
-            given = getattr(self, what)
-            named = [given] if isinstance(given, str) else given if isinstance(given, Collection) else []
-            strange = [name for name in named if name not in self.names]
-            if strange:
+        if self.explain and _NO_RETRIEVER in self.names:
+            raise ParameterError(
+                f"a retriever cannot be called {_NO_RETRIEVER!r}, the name of the share that no retriever adds."
+            )
+        for parameter in ("weights", "threshold", "smaller_is_better"):
+            value = getattr(self, parameter)
+            named = [value] if isinstance(value, str) else value if isinstance(value, Collection) else []
+            unknown = [name for name in named if name not in self.names]
+            if unknown:
                 raise ParameterError(
-                    f"{what}= names {quote(strange[0])}, which is no retriever. Retrievers: {listing(self.names)}."
+                    f"{parameter}= names {quote(unknown[0])}, but no retriever has this name. "
+                    f"Retrievers: {listing(self.names)}."
                 )
-        # A wrong parameter or a missing file is an error now, not at the first request.
+        # Raise for a wrong parameter or a missing file now, not at the first request.
         self._fuse(dict.fromkeys(self.names), self.top_k)
 
     def __call__(
@@ -110,15 +113,15 @@ class Fusion:
         Parameters
         ----------
         lists : mapping from name to objects
-            What each retriever returned, best first. None or nothing means that it found nothing.
+            The results of each retriever, best first. None or an empty list means that it found nothing.
         key, score : function
             Return the id and the score of an object; without `score` the order of the lists counts.
         no_key, no_score : str
-            What to do about an object without one, for the error message.
+            The advice of the error message for an object without an id or a score.
         top_k : int, optional
-            For this request, in place of the one for all.
+            How many results to return for this request; by default as many as for all requests.
         kind : type, optional
-            The framework's class of results, which all objects have to be.
+            The framework's class of results; an object of another class is an error.
         metadata : str, optional
             The attribute of an object that holds its metadata, a dictionary.
         """
@@ -133,7 +136,7 @@ class Fusion:
         parts: list[Any] = [None] * len(hits)
         if self.explain and hits:
             explained = hits.explain()
-            parts = [{_BASE if n is None else n: v for n, v in explained.parts(hit.id).items()} for hit in hits]
+            parts = [{_NO_RETRIEVER if n is None else n: v for n, v in explained.parts(hit.id).items()} for hit in hits]
         return [Fused(hit.item[2], hit.score, hit.rank, part) for hit, part in zip(hits, parts, strict=True)]
 
     def preferences(
@@ -142,8 +145,8 @@ class Fusion:
         key: Callable[[Any], Any],
         score: Callable[[Any], Any],
     ) -> Preferences:
-        """Return requests as preferences to fit a method on: their lists as this fusion reads them."""
-        least = self.threshold if isinstance(self.threshold, Mapping) else None
+        """Return the lists of several requests as preferences to fit a method to, read as this fusion reads them."""
+        thresholds = self.threshold if isinstance(self.threshold, Mapping) else None
         columns: tuple[list[Any], ...] = ([], [], [], [])
         for instance, lists in requests.items():
             for one in read_lists(
@@ -151,7 +154,7 @@ class Fusion:
                 key=key,
                 score=score,
                 smaller_is_better=self.smaller_is_better,
-                least=least,
+                least=thresholds,
                 depth=self.depth,
             ):
                 n = len(one.ids)
@@ -160,7 +163,7 @@ class Fusion:
         return Preferences(*columns, kind="score", experts=list(self.names))
 
     def _fuse(self, lists: Mapping[str, Any], top_k: int | None, **getters: Any) -> Hits:
-        # A method may have a parameter that is called as one of `fuse` is, such as the weights of RRF.
+        # A method may have a parameter with the same name as one of `fuse`, such as the weights of RRF.
         method = create(self.method, **self.params) if self.params else self.method
         return fuse(
             lists,
@@ -180,16 +183,18 @@ def _check_results(name: str, given: Any, kind: type, metadata: str) -> None:
     if given is None:
         return
     if not isinstance(given, Sequence) or isinstance(given, str | bytes):
-        raise DataError(f"{quote(name)} returned {_typed(given)}. A retriever must return a list of {kind.__name__}.")
+        raise DataError(
+            f"{quote(name)} returned {_type_name(given)}. A retriever must return a list of {kind.__name__}."
+        )
     for row, item in enumerate(given):
         if not isinstance(item, kind):
-            raise DataError(f"the result in row {row} of {quote(name)} is {_typed(item)}, not a {kind.__name__}.")
+            raise DataError(f"the result in row {row} of {quote(name)} is {_type_name(item)}, not a {kind.__name__}.")
         if not isinstance(getattr(item, metadata), Mapping):
-            found = _typed(getattr(item, metadata))
+            found = _type_name(getattr(item, metadata))
             raise DataError(f"{metadata!r} of the result in row {row} of {quote(name)} is {found}, not a dictionary.")
 
 
-def _typed(value: Any) -> str:
+def _type_name(value: Any) -> str:
     return "None" if value is None else f"of type {type(value).__name__}"
 
 
@@ -203,16 +208,16 @@ def _entries(
 ) -> Iterable[tuple[Any, Any, Any]]:
     """Yield the id, the score and the object itself of every object of a list."""
     for row, item in enumerate(given):
-        found, value = key(item), None if score is None else score(item)
-        if found is None:
+        item_id, value = key(item), None if score is None else score(item)
+        if item_id is None:
             raise DataError(f"the result in row {row} of {quote(name)} has no id. {no_key}")
         if score is not None and value is None:
-            raise DataError(f"the result {quote(found)} in row {row} of {quote(name)} has no score. {no_score}")
-        yield found, value, item
+            raise DataError(f"the result {quote(item_id)} in row {row} of {quote(name)} has no score. {no_score}")
+        yield item_id, value, item
 
 
 def by_name(retrievers: Any) -> dict[str, Any]:
-    """Return the retrievers as a dict, or raise ParameterError if they have no names."""
+    """Return the retrievers as a dict by name; raise ParameterError for anything but a mapping."""
     if isinstance(retrievers, Mapping):
         return dict(retrievers)
     raise ParameterError.invalid(
@@ -221,7 +226,7 @@ def by_name(retrievers: Any) -> dict[str, Any]:
 
 
 def id_getter(key: Key, own: str, metadata: str) -> Callable[[Any], Any]:
-    """Return how to get the id of an object: its attribute `own`, a key of its metadata, or what a function returns."""
+    """Return a function that gets the id of an object: `key`, a key of its metadata, or its attribute `own`."""
     if key is None:
         return attrgetter(own)
     if callable(key):

@@ -24,8 +24,8 @@ __all__ = ["FusionJoiner"]
 class FusionJoiner:
     """Fuse the documents of several Haystack retrievers.
 
-    The component has one input for each name, so weights belong to a retriever, whatever the order of connections. An
-    input that is not connected, or brings nothing, has no say. If a retriever raises, the pipeline does.
+    The component has one input for each name, so a weight belongs to its retriever in any order of connections. An
+    input that is not connected, or has no documents, does not count. If a retriever raises, the pipeline raises.
 
     Parameters
     ----------
@@ -34,15 +34,15 @@ class FusionJoiner:
     method : str or Aggregator
         A name of `METHODS`, such as "rrf", or a method.
     key : str, optional
-        Which documents are the same: those with equal values of this key of `meta`. By default those with the same id.
+        The key of `meta` that identifies a document; by default its id.
     use_scores : bool
         Whether the retrievers' scores count, or only the order of the documents.
     **settings
         weights : dict from name to float; 1 by default. top_k : how many documents to return; all by default. model : a
-        fitted method, or the file where one is saved, in place of `method`; a pipeline is saved with the file's name.
+        fitted method, or the path of a saved one, in place of `method`; a saved pipeline keeps the path.
         depth, threshold, smaller_is_better : as in `fuse`. params : dict of the method's parameters, such as
-        ``{"k": 20}``. explain : whether to put what each retriever adds to the score into `meta`, as
-        ``fusion_parts``; methods whose scores are no sum raise KindError.
+        ``{"k": 20}``. explain : whether to put the share of each retriever in the score into `meta`, as
+        ``fusion_parts``; methods whose scores are no sum over retrievers raise KindError.
 
     Examples
     --------
@@ -72,7 +72,9 @@ class FusionJoiner:
         self.key = key
         self.use_scores = use_scores
         if "top_k" in self.names:
-            raise ParameterError("'top_k' is an input of its own. Give the retriever another name.")
+            raise ParameterError(
+                "a retriever cannot be called 'top_k', which is another input of the component. Give it another name."
+            )
         self.fusion = Fusion(tuple(self.names), method, **settings)
         for name in self.names:
             component.set_input_type(self, name, list[Document] | None, None)
@@ -84,20 +86,20 @@ class FusionJoiner:
         Parameters
         ----------
         top_k : int, optional
-            How many documents to return, in place of the component's own.
+            How many documents to return; by default the `top_k` of the component.
         **lists
             The documents of each retriever, best first.
 
         Returns
         -------
         dict
-            ``documents``: copies, best first, with the fused score. Of several documents with one id it is the
-            best-placed.
+            ``documents``: copies, best first, with the fused score. If several inputs hold a document, the copy with
+            the best rank is returned.
         """
-        if strange := [name for name in lists if name not in self.names]:
-            raise ParameterError(f"{quote(strange[0])} is no input. Inputs: {', '.join(self.names)}.")
+        if unknown := [name for name in lists if name not in self.names]:
+            raise ParameterError(f"the component has no input {quote(unknown[0])}. Inputs: {', '.join(self.names)}.")
         score = attrgetter("score") if self.use_scores else None
-        # The order of the names decides between equals, not the order in which retrievers finish.
+        # Ties follow the order of the names, not the order in which retrievers finish.
         ordered = {name: lists.get(name) for name in self.names}
         key = id_getter(self.key, "id", "meta")
         found = self.fusion(ordered, key, score, top_k=top_k, kind=Document, metadata="meta")
@@ -109,13 +111,14 @@ class FusionJoiner:
         }
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the component as a dictionary, which a saved pipeline holds."""
+        """Return the component as a dictionary for saved pipelines."""
         fusion = self.fusion
         settings = {one.name: getattr(fusion, one.name) for one in fields(fusion) if one.name != "names"}
         method, model = fusion.method, fusion.model
         if isinstance(model, Aggregator):
             raise ParameterError(
-                "a pipeline cannot be saved with a fitted method inside. Call save(path) on it, and pass model=path."
+                "a pipeline with a fitted method in it cannot be saved. Save the method with method.save(path), and "
+                "pass model=path."
             )
         if isinstance(method, Aggregator):
             settings |= {"method": method.name, "params": method.get_params()}
@@ -125,5 +128,5 @@ class FusionJoiner:
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> FusionJoiner:
-        """Return the component of a dictionary that `to_dict` made."""
+        """Return the component from a dictionary that `to_dict` returned."""
         return default_from_dict(cls, data)

@@ -27,13 +27,13 @@ _NO_KEY = (
 class FusionRetriever(BaseRetriever):
     """Fuse what several LangChain retrievers return.
 
-    A retriever that returns nothing has no say. If one raises, the request raises the same. Retrievers run at the same
-    time: `invoke` uses threads, `ainvoke` tasks.
+    A retriever that returns nothing does not count. If one raises, the request raises the same error. Retrievers run at
+    the same time: `invoke` uses threads, `ainvoke` tasks.
 
     Parameters
     ----------
     retrievers : dict from name to retriever
-        Retrievers, or other runnables from a query to documents. Weights and models know them by these names.
+        Retrievers, or other runnables from a query to documents. Weights and models use these names.
     method : str or Aggregator
         A name of `METHODS`, such as "rrf", or a method.
     weights : dict from name to float, optional
@@ -41,25 +41,26 @@ class FusionRetriever(BaseRetriever):
     top_k : int, optional
         How many documents to return; all by default.
     model : Aggregator or path, optional
-        A fitted method, or the file where one is saved, in place of `method`.
+        A fitted method, or the path of a saved one, in place of `method`.
     depth, threshold, smaller_is_better
         As in `fuse`.
     params : dict, optional
         Parameters of the method, such as ``{"k": 20}``.
     key : str or function, optional
-        Which documents are the same: those with equal values of this key of the metadata, or of this function. By
-        default those with the same `Document.id`.
+        The key of the metadata that identifies a document, or a function from document to id; by default
+        `Document.id`.
     score : str or function, optional
         The key of the metadata that holds a retriever's own score, or a function from document to score. By default
         only the order of the documents counts.
     explain : bool
-        Whether to return what each retriever adds to each score. Methods whose scores are no sum raise KindError.
+        Whether to return the share of each retriever in each score. Methods whose scores are no sum over retrievers
+        raise KindError.
 
     Returns
     -------
     list of Document
-        Copies, best first. Of several documents with one id it is the best-placed. `metadata` has ``fusion_score`` and
-        ``fusion_rank``, and with `explain` ``fusion_parts``: from name to what the retriever adds.
+        Copies, best first. If several lists hold a document, the copy with the best rank is returned. `metadata` has
+        ``fusion_score`` and ``fusion_rank``, and with `explain` ``fusion_parts``: the share of each retriever.
 
     Examples
     --------
@@ -90,7 +91,7 @@ class FusionRetriever(BaseRetriever):
     def __init__(self, retrievers: dict[str, Any], method: Any = "rrf", **settings: Any) -> None:
         known = list(type(self).model_fields)
         for name in settings.keys() - known:
-            # LangChain's retrievers ignore what they do not know.
+            # LangChain's retrievers ignore unknown parameters.
             raise TypeError(str(ParameterError.unknown(name, type(self).__name__, known)))
         super().__init__(**settings | {"retrievers": by_name(retrievers), "method": method})
         # Inside a validator Pydantic would turn our errors into its own.
@@ -125,7 +126,7 @@ class FusionRetriever(BaseRetriever):
         key = id_getter(self.key, "id", "metadata")
         score = None if self.score is None else id_getter(self.score, "", "metadata")
         out = []
-        no_score = f"Every document needs {self.score!r} in its metadata. Without score= the order counts."
+        no_score = f"Every document needs {self.score!r} in its metadata. Leave out score= to fuse by the order."
         found = self._fusion()(lists, key, score, no_key=_NO_KEY, no_score=no_score, kind=Document, metadata="metadata")
         for item, value, rank, parts in found:
             added = {SCORE: value, RANK: rank} | ({} if parts is None else {PARTS: parts})

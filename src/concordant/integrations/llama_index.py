@@ -1,4 +1,4 @@
-"""`FusionRetriever`: a LlamaIndex retriever that fuses others and obeys their weights in every method."""
+"""`FusionRetriever`: a LlamaIndex retriever that fuses others, with weights in every method."""
 
 from __future__ import annotations
 
@@ -24,34 +24,33 @@ __all__ = ["FusionRetriever"]
 class FusionRetriever(BaseRetriever):
     """Fuse what several LlamaIndex retrievers return.
 
-    A retriever that returns nothing has no say. If one raises, the request raises the same. `aretrieve` asks all
-    retrievers at the same time, `retrieve` one after the other.
+    A retriever that returns nothing does not count. If one raises, the request raises the same error. `aretrieve` runs
+    all retrievers at the same time, `retrieve` one after the other.
 
     Parameters
     ----------
     retrievers : dict from name to retriever
-        Weights and models know the retrievers by these names.
+        The retrievers. Weights and models use these names.
     method : str or Aggregator
         A name of `METHODS`, such as "rrf", or a method.
     key : str or function, optional
-        Which nodes are the same: those with equal values of this key of the metadata, or of this function of
-        `NodeWithScore`. By default those with the same `node_id`.
+        The key of the metadata that identifies a node, or a function from `NodeWithScore` to id; by default `node_id`.
     use_scores : bool
         Whether the retrievers' scores count, or only the order of the nodes.
     callback_manager : CallbackManager, optional
         As in other retrievers.
     **settings
         weights : dict from name to float; 1 by default. top_k : how many nodes to return; all by default. model : a
-        fitted method, or the file where one is saved, in place of `method`. depth, threshold, smaller_is_better : as in
-        `fuse`. params : dict of the method's parameters, such as ``{"k": 20}``. explain : whether to put what each
-        retriever adds to the score into the metadata, as ``fusion_parts``; methods whose scores are no sum raise
-        KindError.
+        fitted method, or the path of a saved one, in place of `method`. depth, threshold, smaller_is_better : as in
+        `fuse`. params : dict of the method's parameters, such as ``{"k": 20}``. explain : whether to put the share of
+        each retriever in the score into the metadata, as ``fusion_parts``; methods whose scores are no sum over
+        retrievers raise KindError.
 
     Returns
     -------
     list of NodeWithScore
-        Best first, with the fused score. Of several nodes with one id it is the best-placed. With `explain` nodes are
-        copies, and neither prompts nor embeddings see the parts.
+        Best first, with the fused score. If several lists hold a node, the one with the best rank is returned. With
+        `explain` nodes are copies, and the parts are hidden from prompts and embeddings.
 
     Examples
     --------
@@ -103,8 +102,8 @@ class FusionRetriever(BaseRetriever):
         ):
             node = item.node
             if parts is not None:
-                hidden = ("excluded_llm_metadata_keys", "excluded_embed_metadata_keys")
-                unseen = {name: [*getattr(node, name), PARTS] for name in hidden}
-                node = node.model_copy(update={"metadata": {**node.metadata, PARTS: parts}, **unseen})
+                keys = ("excluded_llm_metadata_keys", "excluded_embed_metadata_keys")
+                excluded = {name: [*getattr(node, name), PARTS] for name in keys}
+                node = node.model_copy(update={"metadata": {**node.metadata, PARTS: parts}, **excluded})
             out.append(NodeWithScore(node=node, score=score))
         return out

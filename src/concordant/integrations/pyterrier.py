@@ -1,4 +1,4 @@
-"""`FusionTransformer` and `FusionEstimator`: PyTerrier transformers that fuse others, the second with what it learned.
+"""PyTerrier transformers that fuse others: `FusionTransformer`, and `FusionEstimator`, which learns how from qrels.
 
 Neither starts Java.
 """
@@ -33,29 +33,29 @@ _ID, _SCORE = itemgetter(0), itemgetter(1)
 class FusionTransformer(pt.Transformer):
     """Fuse the results of several PyTerrier transformers, query by query.
 
-    A transformer without results for a query has no say. If one raises, the request raises the same. Scores decide the
-    order, as in TREC runs; the column rank is not read.
+    A transformer without results for a query does not count. If one raises, the request raises the same error. Lists
+    are read in the order of their scores, as TREC runs are; the column rank is ignored.
 
     Parameters
     ----------
     retrievers : dict from name to transformer
-        Weights and models know the transformers by these names.
+        The transformers. Weights and models use these names.
     method : str or Aggregator
         A name of `METHODS`, such as "rrf", or a method.
     key : str
-        The column of ids: which rows are the same document.
+        The column of ids; rows with one id are the same document.
     **settings
         weights : dict from name to float; 1 by default. top_k : how many documents to return for a query; all by
-        default. model : a fitted method, or the file where one is saved, in place of `method`. depth, threshold,
+        default. model : a fitted method, or the path of a saved one, in place of `method`. depth, threshold,
         smaller_is_better : as in `fuse`. params : dict of the method's parameters, such as ``{"k": 20}``. explain :
-        whether to add the column ``fusion_parts``, what each retriever adds to the score; methods whose scores are no
-        sum raise KindError.
+        whether to add the column ``fusion_parts``, the share of each retriever in the score; methods whose scores are
+        no sum over retrievers raise KindError.
 
     Returns
     -------
     pandas.DataFrame
-        One row per query and document: qid, docno, score, rank (0 = best) and the other columns of the results. Of
-        several rows with one id it is the best-placed.
+        One row per query and document: qid, docno, score, rank (0 = best) and the other columns of the results. If
+        several lists hold a document, its row with the best rank is returned.
 
     Examples
     --------
@@ -87,7 +87,7 @@ class FusionTransformer(pt.Transformer):
         for lists in queries.values():
             hits = self.fusion(lists, _ID, _SCORE)
             found += hits
-            # PyTerrier counts places from 0, and no two share one.
+            # PyTerrier counts ranks from 0, without ties.
             ranks += range(pt.model.FIRST_RANK, pt.model.FIRST_RANK + len(hits))
         out = results.iloc[[one.item[2] for one in found]].reset_index(drop=True)
         out["score"] = pd.Series([one.score for one in found], dtype="float64")
@@ -97,7 +97,7 @@ class FusionTransformer(pt.Transformer):
         return out
 
     def subtransformers(self) -> dict[str, pt.Transformer]:
-        """Return the transformers that are fused, for PyTerrier's drawings."""
+        """Return the fused transformers, for PyTerrier's pipeline diagrams."""
         return self.retrievers
 
     def _results(self, inp: pd.DataFrame) -> tuple[pd.DataFrame, dict[Any, dict[str, list[_Row]]]]:
@@ -159,7 +159,10 @@ class FusionEstimator(FusionTransformer, pt.Estimator):
         **settings: Any,
     ) -> None:
         if "model" in settings:
-            raise ParameterError("FusionEstimator fits a model. To use a fitted one, take FusionTransformer.")
+            raise ParameterError(
+                "FusionEstimator fits its own model and takes no model=. "
+                "Use FusionTransformer(model=...) for a fitted one."
+            )
         self.method = create(method, **(params or {}))
         super().__init__(retrievers, key=key, **settings)
 
@@ -180,7 +183,7 @@ class FusionEstimator(FusionTransformer, pt.Estimator):
         return self
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
-        """Return the results of all queries, fused with what was learned."""
+        """Return the results of all queries, fused with the fitted method."""
         if self.fusion.model is None:
             raise NotFittedError(
                 f"this FusionEstimator ({self.method.name}) is not fitted yet. Call fit(topics, qrels)."
@@ -188,7 +191,7 @@ class FusionEstimator(FusionTransformer, pt.Estimator):
         return super().transform(inp)
 
     def _preferences(self, topics: pd.DataFrame) -> Preferences:
-        """Return the results for the topics as a request with the model will see them."""
+        """Return the results for the topics as preferences, read as `transform` reads them."""
         return self.fusion.preferences(self._results(topics)[1], _ID, _SCORE)
 
 

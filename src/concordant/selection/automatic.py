@@ -49,16 +49,17 @@ if TYPE_CHECKING:
 __all__ = ["Auto", "AutoTrial", "auto"]
 
 # With fewer labelled instances than this, a standard error says little.
-_FEWEST = 10
-# Of the data kept out of a fold, and of the fit to all of it: what the last fit takes longer than one of a fold.
-_LAST_FIT = 1.25
-# Kept unless something is better, by the kind of data; and what is tried, the quick ones first.
-_KEPT: dict[str, tuple[str, ...]] = {
+_MIN_LABELLED = 10
+# The fit to all instances takes about this many times as long as the fit of a fold, which sees fewer instances.
+_REFIT_FACTOR = 1.25
+# By the kind of data: the baselines, one of which is kept unless a candidate beats it; and the candidates, quick ones
+# first.
+_BASELINES: dict[str, tuple[str, ...]] = {
     "lists": ("rrf", "comb-sum"),
     "comparisons": ("bradley-terry",),
     "features": ("rank-regress",),
 }
-_TRIED: dict[str, tuple[tuple[str, dict[str, Any]], ...]] = {
+_CANDIDATES: dict[str, tuple[tuple[str, dict[str, Any]], ...]] = {
     "lists": (
         ("comb-mnz", {}),
         ("borda", {}),
@@ -78,31 +79,31 @@ _TRIED: dict[str, tuple[tuple[str, dict[str, Any]], ...]] = {
     ),
     "features": (("list-mle", {}), ("lambdarank", {}), ("boosted-trees", {})),
 }
-# Beside lists, features of the items are used by these.
-_WITH_FEATURES: tuple[tuple[str, dict[str, Any]], ...] = (("lambdarank", {}), ("boosted-trees", {}))
-_NEEDED = {"boosted-trees": ("lightgbm", "boost")}
+# The candidates that use features of the items beside lists.
+_CANDIDATES_WITH_FEATURES: tuple[tuple[str, dict[str, Any]], ...] = (("lambdarank", {}), ("boosted-trees", {}))
+_EXTRAS = {"boosted-trees": ("lightgbm", "boost")}
 
 
 class AutoTrial(NamedTuple):
-    """A method that was tried, or why it was not.
+    """The result of one method, or the reason why it was not measured.
 
     Attributes
     ----------
     name : str
         The method with its parameters.
     method : Aggregator
-        The same, not fitted.
+        The method, not fitted.
     mean : float
         The mean of the metric over held-out instances; NaN if it was not measured.
     above : float
-        By how much it is above the method that is kept by default; NaN for that.
+        Its mean minus that of the baseline, the best of the methods kept by default; NaN for the baseline itself.
     stderr : float
         The standard error of that difference, paired by instance.
     seconds : float
         Time of its fits and predictions.
     outcome : str
-        "chosen", "kept", "better by one standard error", "not better by one standard error", or why it was not
-        measured.
+        "chosen" or "kept" for the choice; "compared with" for the baseline if another method was chosen, and "below
+        NAME" for the other default; "better" or "not better by one standard error"; or why it was not measured.
     """
 
     name: str
@@ -114,8 +115,8 @@ class AutoTrial(NamedTuple):
     outcome: str
 
 
-class _Measured(NamedTuple):
-    """The values of every held-out instance, and the consensus of every fold; or why there are none."""
+class _Measurement(NamedTuple):
+    """The cross-validation of one method: metrics of held-out instances and predictions by fold, or the error."""
 
     values: Floats | None
     answers: tuple[Consensus, ...]
@@ -131,10 +132,10 @@ class Auto(ChosenMethod):
     differences, paired by instance. Of several, the one with the best mean is chosen.
 
     For lists, Borda and CombMNZ are tried, then learned RRF, listwise linear, SVDRank, the CRF and, with the extra
-    `boost`, boosted trees. At last comes the blend of the learners that are above the method that is kept, with equal
-    weights: its held-out scores are there already. A method that learns from labels learns in every fold as it would
-    learn in the end, and its metric is that of instances it has not seen. Where experts of some instances are in no
-    others, the learners leave out experts they do not know (``unknown_experts="ignore"``).
+    `boost`, boosted trees. The last candidate is the blend, with equal weights, of the learners that beat the baseline;
+    it needs no fits, because their held-out scores are known. Each fold fits a method with the labels of its training
+    instances only. If a fold has experts that its training instances lack, the learners leave out experts they do not
+    know (``unknown_experts="ignore"``).
 
     Parameters
     ----------
@@ -143,7 +144,7 @@ class Auto(ChosenMethod):
         folds, which are not interrupted, show that the others would take too long. None is no limit: then the choice
         does not depend on the speed of the machine.
     methods : "auto" or list of methods or names
-        What is tried beside the methods that are kept.
+        The candidates; the baselines are always tried.
     metric : str
         The metric of the choice.
     folds : int
@@ -160,15 +161,15 @@ class Auto(ChosenMethod):
     best_method_ : Aggregator
         The chosen method, fitted to all instances.
     tried_ : list of AutoTrial
-        What was tried, and what was not and why.
+        The results of all methods, or why a method was not tried.
     why_ : str
         The reason for the choice, in a sentence.
 
     Notes
     -----
-    With fewer than 10 labelled instances nothing is compared, and the first of the kept methods is taken.
+    With fewer than 10 labelled instances, or fewer than `folds`, nothing is compared, and the first baseline is chosen.
 
-    The value of the chosen method is the largest of several, and so too high on average. To measure the choice itself,
+    The mean of the chosen method is the largest of several, so it is too high on average. To measure the choice itself,
     cross-validate it: ``cross_validate(Auto(budget=20), ...)``.
 
     `save` writes the chosen method.
@@ -232,90 +233,90 @@ class Auto(ChosenMethod):
     def _choose_and_fit(
         self, preferences: Data, labels: Labels | None, validation: Any, features: Features | None
     ) -> None:
-        """Measure what fits the data, choose, and fit the choice to all instances."""
+        """Measure the methods for these data, choose one, and fit it to all instances."""
         started = perf_counter()
         preferences, truth = check_data(preferences, labels, self.name)
         self.fit_info_.labels = match_labels(preferences, truth, self.name, require_usable=False).counts
-        given, theirs = validation_parts(validation, self.name)
-        beside = features if features is None or theirs is None else join_features(features, theirs)
-        kept, others = self._candidates(preferences, features)
+        held, held_features = validation_parts(validation, self.name)
+        all_features = features if features is None or held_features is None else join_features(features, held_features)
+        baselines, challengers = self._candidates(preferences, features)
         n_labelled = int(labelled(preferences, truth).sum())
-        measured: dict[int, _Measured] = {}
-        if n_labelled >= max(_FEWEST, self.folds):
+        measured: dict[int, _Measurement] = {}
+        if n_labelled >= max(_MIN_LABELLED, self.folds):
             folds = make_folds(preferences, truth, self.folds, self.random_state, self.name)
-            folds = [fold._replace(validation=given) for fold in folds]
-            if isinstance(self.methods, str) and any(map(_has_strangers, folds)):
-                for method in (m for m in (*kept, *others) if "unknown_experts" in m.get_params()):
+            folds = [fold._replace(validation=held) for fold in folds]
+            if isinstance(self.methods, str) and any(map(_has_unknown_experts, folds)):
+                for method in (m for m in (*baselines, *challengers) if "unknown_experts" in m.get_params()):
                     method.set_params(unknown_experts="ignore")
 
-            def left() -> float:
+            def seconds_left() -> float:
                 return math.inf if self.budget is None else self.budget - (perf_counter() - started)
 
-            measured = self._measure([*kept, *others], len(kept), folds, beside, left)
-            blend = self._blend([*kept, *others], len(kept), measured, folds, features)
+            measured = self._measure([*baselines, *challengers], len(baselines), folds, all_features, seconds_left)
+            blend = self._blend([*baselines, *challengers], len(baselines), measured, folds, features)
             if blend is not None:
-                others = [*others, blend[0]]
-                measured[len(kept) + len(others) - 1] = blend[1]
-        self._choose([*kept, *others], len(kept), measured, n_labelled)
+                challengers = [*challengers, blend[0]]
+                measured[len(baselines) + len(challengers) - 1] = blend[1]
+        self._choose([*baselines, *challengers], len(baselines), measured, n_labelled)
         best = self.best_method_
-        whole = FoldData(preferences, truth, given, preferences, truth)
+        whole = FoldData(preferences, truth, held, preferences, truth)
         report_status(f"fitting {best.name} to all instances")
-        fit_fold(best, whole, None, self.random_state, beside if best.uses_features else None)
+        fit_fold(best, whole, None, self.random_state, all_features if best.uses_features else None)
         self.fit_info_.warnings += best.fit_info_.warnings
         self.fit_info_.converged = best.fit_info_.converged
 
     def _candidates(self, data: Data, features: Features | None) -> tuple[list[Aggregator], list[Aggregator]]:
-        """Return what is kept and what is tried, as methods that take these data."""
+        """Return the baselines and the candidates for this kind of data."""
         kind = "lists"
         if isinstance(data, (Features, Comparisons)):
             kind = "features" if isinstance(data, Features) else "comparisons"
-        kept = [create(name) for name in _KEPT[kind]]
+        baselines = [create(name) for name in _BASELINES[kind]]
         if not isinstance(self.methods, str):
-            return kept, [unfitted_copy(create(method)) for method in self.methods]
-        some = _TRIED[kind]
+            return baselines, [unfitted_copy(create(method)) for method in self.methods]
+        entries = _CANDIDATES[kind]
         if features is not None:
-            some = (*(entry for entry in some if not METHODS[entry[0]].uses_features), *_WITH_FEATURES)
+            entries = (*(entry for entry in entries if not METHODS[entry[0]].uses_features), *_CANDIDATES_WITH_FEATURES)
         out = []
-        for name, params in some:
+        for name, params in entries:
             method = create(name, **params)
             if "select" in method.get_params():
                 method.set_params(select=self.metric)
             if isinstance(data, Comparisons) and data.expert is None and params:
-                continue  # without judges there is no reliability
+                continue  # reliability needs experts
             out.append(method)
-        return kept, out
+        return baselines, out
 
     def _measure(
         self,
         candidates: Sequence[Aggregator],
-        n_kept: int,
+        n_baselines: int,
         folds: Sequence[FoldData],
         features: Features | None,
-        left: Callable[[], float],
-    ) -> dict[int, _Measured]:
-        """Return what every candidate does on the held-out folds, as far as the time allows."""
-        out: dict[int, _Measured] = {}
-        # The longest of the last fits so far: one of them will be made.
-        reserved = last_fold = 0.0
+        seconds_left: Callable[[], float],
+    ) -> dict[int, _Measurement]:
+        """Cross-validate the methods in turn, until the time is used up."""
+        out: dict[int, _Measurement] = {}
+        # Time for the fit to all instances, of the slowest method so far.
+        reserved = fold_seconds = 0.0
         for c, method in enumerate(candidates):
             report_status(f"{method.name}, {c + 1} of {len(candidates)}")
-            module, extra = _NEEDED.get(method.name, ("", ""))
+            module, extra = _EXTRAS.get(method.name, ("", ""))
             if module and find_spec(module) is None:
-                out[c] = _Measured(None, (), 0.0, f"not tried: it needs the extra {extra!r}")
-            elif c >= n_kept and left() - reserved < last_fold:
-                out[c] = _Measured(None, (), 0.0, "not tried: the time was used up")
+                out[c] = _Measurement(None, (), 0.0, f"not tried: it needs the extra {extra!r}")
+            elif c >= n_baselines and seconds_left() - reserved < fold_seconds:
+                out[c] = _Measurement(None, (), 0.0, "not tried: the time was used up")
             else:
                 own = features if method.uses_features else None
-                room = math.inf if c < n_kept else left() - reserved
-                out[c], last_fold = self._cross_validated(method, folds, own, room)
+                time_limit = math.inf if c < n_baselines else seconds_left() - reserved
+                out[c], fold_seconds = self._cross_validated(method, folds, own, time_limit)
                 if out[c].values is not None:
-                    reserved = max(reserved, _LAST_FIT * last_fold)
+                    reserved = max(reserved, _REFIT_FACTOR * fold_seconds)
             report_progress(c + 1, len(candidates))
         return out
 
     def _cross_validated(
-        self, method: Aggregator, folds: Sequence[FoldData], features: Features | None, room: float
-    ) -> tuple[_Measured, float]:
+        self, method: Aggregator, folds: Sequence[FoldData], features: Features | None, time_limit: float
+    ) -> tuple[_Measurement, float]:
         """Return the values of the held-out instances, and the seconds of a fold."""
 
         def work(f: int) -> tuple[Consensus, Floats]:
@@ -327,26 +328,27 @@ class Auto(ChosenMethod):
 
         started = perf_counter()
         found: list[tuple[Consensus, Floats]] = []
-        fold, n = 0.0, len(folds)
+        fold_seconds, n = 0.0, len(folds)
         try:
-            # Two alone at first. The very first fit also loads and compiles code, so that the shorter time counts.
-            for step in (range(1), range(1, min(2, n)), range(2, n)):
-                turns = math.ceil(len(step) / max(1, min(n_threads(), len(step))))
-                needed = fold * (turns if step.start < 2 else turns + _LAST_FIT)
-                left = room - (perf_counter() - started)
-                if needed > left and step:
+            # The first two folds run alone and are timed. The very first fit also loads and compiles code, so the
+            # shorter time counts.
+            for batch in (range(1), range(1, min(2, n)), range(2, n)):
+                rounds = math.ceil(len(batch) / max(1, min(n_threads(), len(batch))))
+                needed = fold_seconds * (rounds if batch.start < 2 else rounds + _REFIT_FACTOR)
+                left = time_limit - (perf_counter() - started)
+                if needed > left and batch:
                     text = f"it would take about {needed:.0f} s more, and {max(left, 0):.0f} s were left"
-                    return _Measured(None, (), perf_counter() - started, f"not finished: {text}"), fold
-                begun = perf_counter()
+                    return _Measurement(None, (), perf_counter() - started, f"not finished: {text}"), fold_seconds
+                batch_started = perf_counter()
                 with without_progress():
-                    found += run_parallel(partial(_later, work, step.start), len(step))
-                seconds = (perf_counter() - begun) / max(turns, 1)
-                fold = min(fold, seconds) if step.start and step else fold or seconds
-        except Exception as error:  # noqa: BLE001 - whatever one candidate raises is reported beside the others
+                    found += run_parallel(partial(_at, work, batch), len(batch))
+                seconds = (perf_counter() - batch_started) / max(rounds, 1)
+                fold_seconds = min(fold_seconds, seconds) if batch.start and batch else fold_seconds or seconds
+        except Exception as error:  # noqa: BLE001 - the error of one candidate is reported in its result
             seconds = perf_counter() - started
-            return _Measured(None, (), seconds, f"failed: {type(error).__name__}: {error}"), seconds
+            return _Measurement(None, (), seconds, f"failed: {type(error).__name__}: {error}"), seconds
         seconds = perf_counter() - started
-        return _Measured(np.concatenate([v for _, v in found]), tuple(a for a, _ in found), seconds), fold
+        return _Measurement(np.concatenate([v for _, v in found]), tuple(a for a, _ in found), seconds), fold_seconds
 
     def _values(self, answer: Consensus, fold: FoldData) -> Floats:
         found = evaluate(answer, fold.truth, self.metric, convention=self.convention or "trec", rel=self.rel)
@@ -356,45 +358,45 @@ class Auto(ChosenMethod):
     def _blend(
         self,
         candidates: Sequence[Aggregator],
-        n_kept: int,
-        measured: Mapping[int, _Measured],
+        n_baselines: int,
+        measured: Mapping[int, _Measurement],
         folds: Sequence[FoldData],
         features: Features | None,
-    ) -> tuple[Aggregator, _Measured] | None:
-        """Return the blend of the learners that are above what is kept, measured on their held-out scores."""
+    ) -> tuple[Aggregator, _Measurement] | None:
+        """Return the blend of the learners that beat the baseline, measured on their held-out scores."""
         means = {c: float(m.values.mean()) for c, m in measured.items() if m.values is not None}
-        floor = max((mean for c, mean in means.items() if c < n_kept), default=-math.inf)
-        some = [c for c, mean in means.items() if c >= n_kept and mean > floor and candidates[c].needs_labels()]
-        if len(some) < 2 or features is not None or isinstance(folds[0].test, Features):
+        floor = max((mean for c, mean in means.items() if c < n_baselines), default=-math.inf)
+        chosen = [c for c, mean in means.items() if c >= n_baselines and mean > floor and candidates[c].needs_labels()]
+        if len(chosen) < 2 or features is not None or isinstance(folds[0].test, Features):
             return None
         started = perf_counter()
         answers, values = [], []
         for f, fold in enumerate(folds):
             slots = fold.test.slots
-            score = np.mean([standardised(measured[c].answers[f]) for c in some], axis=0)
+            score = np.mean([standardised(measured[c].answers[f]) for c in chosen], axis=0)
             answers.append(Consensus.from_codes(slots, score, *rank_scores(score, slots.offsets)))
             values.append(self._values(answers[-1], fold))
-        blend = Blend(members=[candidates[c] for c in some], weights="equal")
-        return blend, _Measured(np.concatenate(values), tuple(answers), perf_counter() - started)
+        blend = Blend(members=[candidates[c] for c in chosen], weights="equal")
+        return blend, _Measurement(np.concatenate(values), tuple(answers), perf_counter() - started)
 
     def _choose(
-        self, candidates: Sequence[Aggregator], n_kept: int, measured: Mapping[int, _Measured], n_labelled: int
+        self, candidates: Sequence[Aggregator], n_baselines: int, measured: Mapping[int, _Measurement], n_labelled: int
     ) -> None:
         """Set the best method, what was tried, and why it was chosen."""
         info, metric = self.fit_info_, self.metric
         known = {c: m.values for c, m in measured.items() if m.values is not None}
-        kept = [c for c in known if c < n_kept]
-        if measured and not kept:
+        baselines = [c for c in known if c < n_baselines]
+        if measured and not baselines:
             reasons = "; ".join(f"{candidates[c].name} {m.error}" for c, m in measured.items() if m.error)
-            raise DataError(f"auto could measure none of the methods that it keeps by default: {reasons}.")
-        base = max(kept, key=lambda c: float(known[c].mean())) if kept else 0
+            raise DataError(f"auto has no baseline to compare with: {reasons}.")
+        base = max(baselines, key=lambda c: float(known[c].mean())) if baselines else 0
         best = base
         trials = []
         for c, method in enumerate(candidates):
             values = known.get(c)
             if values is None:
                 seconds, why = (measured[c].seconds, measured[c].error) if c in measured else (0.0, "not tried")
-                trials.append(AutoTrial(_written(method), method, math.nan, math.nan, math.nan, seconds, why))
+                trials.append(AutoTrial(_method_text(method), method, math.nan, math.nan, math.nan, seconds, why))
                 continue
             gap = values - known[base]
             above, stderr = float(gap.mean()), float(gap.std(ddof=1) / math.sqrt(len(gap)))
@@ -402,32 +404,32 @@ class Auto(ChosenMethod):
             if better and (best == base or values.mean() > known[best].mean()):
                 best = c
             word = "better" if better else "not better"
-            nothing = c == base
+            is_base = c == base
             trials.append(
                 AutoTrial(
-                    _written(method),
+                    _method_text(method),
                     method,
                     float(values.mean()),
-                    math.nan if nothing else above,
-                    math.nan if nothing else stderr,
+                    math.nan if is_base else above,
+                    math.nan if is_base else stderr,
                     measured[c].seconds,
                     f"{word} by one standard error",
                 )
             )
-        trials[best] = trials[best]._replace(outcome="kept" if best < n_kept else "chosen")
+        trials[best] = trials[best]._replace(outcome="kept" if best < n_baselines else "chosen")
         if best != base:
             trials[base] = trials[base]._replace(outcome="compared with")
-        for c in range(n_kept):
+        for c in range(n_baselines):
             if c not in (base, best) and c in known:
                 trials[c] = trials[c]._replace(outcome=f"below {candidates[base].name}")
         self.tried_ = trials
         self.best_method_ = unfitted_copy(candidates[best])
-        chosen, standard = trials[best], trials[base]
+        chosen, baseline = trials[best], trials[base]
         n_measured = len(known)
         if not measured:
             self.why_ = (
-                f"{chosen.name} is taken: {n_labelled} labelled instances are too few to compare methods, which takes "
-                f"{max(_FEWEST, self.folds)}."
+                f"{chosen.name} is chosen without a comparison, which needs {max(_MIN_LABELLED, self.folds)} labelled "
+                f"instances; there are {n_labelled}."
             )
             self._warn(self.why_, DataWarning)
         elif best == base:
@@ -438,7 +440,7 @@ class Auto(ChosenMethod):
         else:
             self.why_ = (
                 f"{chosen.name} is chosen: {metric} {chosen.mean:.4f} on held-out instances is {chosen.above:.4f} ± "
-                f"{chosen.stderr:.4f} above {standard.name}, and the best of {n_measured} methods."
+                f"{chosen.stderr:.4f} above {baseline.name}, and the best of {n_measured} methods."
             )
         info.n_iter = n_measured
         info.validation = info.objective = None if math.isnan(chosen.mean) else chosen.mean
@@ -456,27 +458,27 @@ class Auto(ChosenMethod):
         return frame.with_columns(pl.col("mean", "above", "stderr").cast(pl.Float64).fill_nan(None))
 
 
-def _has_strangers(fold: FoldData) -> bool:
-    """Return whether experts of the instances to predict are not among those of the training instances."""
+def _has_unknown_experts(fold: FoldData) -> bool:
+    """Return whether the test instances have experts that no training instance has."""
     if isinstance(fold.test, Features) or isinstance(fold.train, Features):
         return False
     return bool(((lists_per_expert(fold.test) > 0) & (lists_per_expert(fold.train) == 0)).any())
 
 
-def _later(work: Callable[[int], Any], first: int, f: int) -> Any:
-    return work(first + f)
+def _at(work: Callable[[int], Any], batch: Sequence[int], n: int) -> Any:
+    return work(batch[n])
 
 
-def _written(method: Aggregator) -> str:
+def _method_text(method: Aggregator) -> str:
     """Return a method as the command line reads it.
 
-    >>> _written(Blend(members=[create("rrf", k=10), "borda"], weights="equal"))
+    >>> _method_text(Blend(members=[create("rrf", k=10), "borda"], weights="equal"))
     'blend(rrf(k=10), borda, weights=equal)'
     """
     defaults = inspect.signature(type(method).__init__).parameters
     params = {n: v for n, v in method.get_params().items() if v != defaults[n].default}
     members = params.pop(method.made_of, ())
-    parts = [_written(create(m)) for m in (members if isinstance(members, (list, tuple)) else [members])]
+    parts = [_method_text(create(m)) for m in (members if isinstance(members, (list, tuple)) else [members])]
     parts += [f"{name}={value}" for name, value in params.items()]
     return f"{method.name}({', '.join(parts)})" if parts else method.name
 
@@ -490,7 +492,7 @@ def auto(
     features: Features | None = None,
     **params: Any,
 ) -> Auto:
-    """Try what fits the data within a time budget, choose by cross-validation, and return the choice, fitted.
+    """Try methods within a time budget, choose one by cross-validation, and return it fitted.
 
     Parameters
     ----------
@@ -501,7 +503,7 @@ def auto(
     budget : float or None
         Seconds; None is no limit.
     validation : pair (data, labels), optional
-        Data by which methods stop early, as they would alone. The choice is made on held-out training instances.
+        Data for the early stopping of the methods, as in `fit`. The choice uses held-out training instances.
     features : Features, optional
         Features of the items beside preferences, for the methods that use them.
     **params

@@ -89,8 +89,8 @@ class Run(NamedTuple):
 class CrossValidation(Evaluation):
     """Cross-validated evaluation of a method; with several seeds, the mean over the seeds.
 
-    An `Evaluation` whose values are those of the test instances, each the mean over the seeds, and whose means are
-    means of fold means. `compare` takes it as it is.
+    An `Evaluation` of the test instances: each value is the mean over the seeds, and each mean is the mean of the fold
+    means. `compare` takes it directly.
 
     Parameters
     ----------
@@ -200,7 +200,7 @@ class CrossValidation(Evaluation):
             text += f"\nstandard deviation of the means of {len(self.seeds)} seeds: {spread}"
         return text
 
-    # A dataclass would write its own.
+    # Without this the dataclass decorator would generate another one.
     def __repr__(self) -> str:
         return self.to_text()
 
@@ -314,13 +314,13 @@ def cross_validate(
     seeds: int | Sequence[int] = 1,
     random_state: int = 0,
 ) -> CrossValidation | VoteEvaluation:
-    """Evaluate a method by cross-validation: split by instance and measured by labels, or by votes that it predicts.
+    """Evaluate a method by cross-validation: on held-out instances with labels, or on held-out votes.
 
     For each fold and seed a fresh copy of the method is fitted to the training part, predicts the test part and is
     evaluated there. It gets the labels of its training instances only, and none if it does not learn from labels.
 
-    Comparisons without labels are split by vote: a model of pairs is fitted to some of the votes and predicts the
-    others, measured by log loss and accuracy.
+    Comparisons without labels are split by vote: a model of pairwise comparisons is fitted to some of the votes and
+    predicts the others. `features`, `validation_part`, `convention`, `rel` and `seeds` are then not used.
 
     Parameters
     ----------
@@ -331,11 +331,11 @@ def cross_validate(
     labels : Labels
         Labels, matched by id; not needed for given folds.
     features : Features, optional
-        Features of the items beside preferences, matched by id, for the methods that use them.
+        Features of the items beside preferences, matched by id. A method that does not use them raises KindError.
     metrics : str, Metric, or a list of them, optional
-        Such as "ndcg@1-5,map"; by default ndcg@10 and map. Of votes "log-loss", "decided-log-loss" (given that there is
-        no tie, so that models without ties can be compared) and "accuracy" (of votes that are no tie); by default all
-        that the model defines.
+        Such as "ndcg@1-5,map"; by default ndcg@10 and map. For votes "log-loss", "decided-log-loss" (given that there
+        is no tie, to compare models without ties) and "accuracy" (of votes that are no tie); by default "log-loss" and
+        "accuracy", and with tied votes all that the model defines.
     folds : int, list of Split, list of Fold, splitter, or None
         - A number of folds of nearly equal size, split by the ids of the instances, so that their order does not
           matter; each fold has its share of the labelled instances.
@@ -347,11 +347,11 @@ def cross_validate(
         - None: no folds. The method is fitted to all instances and evaluated on the same, without labels; a method
           that learns from labels raises ParameterError.
     split_by : {"random", "expert", "time"}
-        Which votes are held out together: any, all votes of an expert, or those of a stretch of time. Forward in time,
-        each of `folds` stretches is predicted from all votes before it.
+        How votes are held out: "random" votes, all votes of an "expert", or the votes of a period ("time"). By time,
+        each of `folds` periods is predicted from all votes before it.
     validation_part : float, optional
-        Share of the labelled instances of each training part to hold out as `validation=` of a method that learns
-        from labels. None leaves it to the method how it chooses.
+        Share of the labelled instances of each training part to hold out as `validation=` of a method that learns from
+        labels. By default each method chooses in its own way.
     convention : {"trec", "letor", "paper"}, optional
         Convention of the metrics, as in `evaluate`; by default "letor" for given folds, else "trec".
     rel : float, optional
@@ -366,15 +366,14 @@ def cross_validate(
     -------
     CrossValidation
         An `Evaluation` (`.mean`, `.values`, `.per_instance`), with `.spread` over the seeds, `.consensus`, `.runs`.
-        Of votes a `VoteEvaluation` (`.mean`, `.stderr`, `.per_fold`); `compare` takes both.
+        For votes a `VoteEvaluation` (`.mean`, `.stderr`, `.per_fold`); `compare` takes both.
 
     Notes
     -----
     A fold whose test instances are also in its training data raises an error that names them. Errors of a fit get a
-    note with their fold. Fits run in parallel threads, one for each fold and seed; the result does not depend on the
-    number of threads. Instances without labels are predicted and not evaluated; labels of
-    instances that are not among the preferences are left out. Cost: folds × seeds fits, and a copy of the preferences
-    for every fold.
+    note with their fold. Folds and seeds run in parallel; the result does not depend on the number of threads.
+    Instances without labels are predicted and not evaluated; labels of instances that are not among the preferences are
+    left out. Cost: folds × seeds fits, and a copy of the preferences for every fold.
 
     Examples
     --------
@@ -462,8 +461,8 @@ def nested(
 ) -> Nested:
     """Evaluate a search by nested cross-validation.
 
-    In each outer fold the whole search runs on the training part alone, by inner folds of it or, with given folds, on
-    their vali parts. Its choice is evaluated on the test part, so that the reported number is not optimistic.
+    In each outer fold the whole search runs on the training part alone: with inner folds, or on the vali part of given
+    folds. The chosen method is evaluated on the test part, so the reported number is not optimistic.
 
     Parameters
     ----------
@@ -591,8 +590,8 @@ def _in_sample(
     """Return the evaluation of a method on the instances it was fitted to, without labels."""
     if method.needs_labels():
         raise ParameterError(
-            f"{type(method).__name__} learns from labels, so that it cannot be evaluated on what it learned from. "
-            "Pass folds=, such as 5."
+            f"{type(method).__name__} learns from labels and cannot be evaluated on its own training instances. Pass "
+            "folds=, such as folds=5."
         )
     data, truth = check_data(preferences, labels, "cross_validate")
     votes: Any = data

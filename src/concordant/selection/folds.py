@@ -49,9 +49,9 @@ __all__ = [
 
 Data = Votes | Features
 
-# Folds of a cross-validation that names no number.
-_USUAL_FOLDS = 5
-_FOLDS = "a whole number >= 2, a list of (train, test) indices, of given folds (train, vali, test), or a splitter"
+# The default number of folds.
+_DEFAULT_FOLDS = 5
+_FOLDS = "a whole number >= 2, a list of (train, test) indices, a list of folds (train, vali, test), or a splitter"
 
 
 class FoldData(NamedTuple):
@@ -75,24 +75,24 @@ class FoldData(NamedTuple):
 
 
 def shared_labels(labels: Labels, data: Data) -> Labels:
-    """Return labels that a fit to `data` may be given: without those of other instances where there could be doubt.
+    """Return the labels for a fit to `data`, without those of other instances if the fit would refuse them.
 
-    A fit suspects that two sequences were split by one index where both have equally many instances, but not the same.
-    Labels and data from two files are matched by id, so that this is no mistake.
+    A fit refuses labels and data with the same number of instances but different ids, because they may have been split
+    by one index. Labels and data from two files are matched by id, so here this is no mistake.
 
     >>> labels = Labels(["q1", "q2"], ["d"] * 2, [1, 0])
     >>> shared_labels(labels, Labels(["q2", "q3"], ["d"] * 2, [1, 1])).instances.tolist()
     ['q2']
     """
-    known = labels.instances.codes
-    shared = sum(instance in known for instance in data.instances)
+    codes = labels.instances.codes
+    shared = sum(instance in codes for instance in data.instances)
     return labels_of(labels, data.instances) if 0 < shared < len(data) == len(labels) else labels
 
 
 def labelled(container: Container, labels: Labels) -> NDArray[np.bool_]:
     """Return which instances of a container have a label."""
-    known = ~np.isnan(labels.label)
-    counts = np.bincount(labels.slots.instance[known], minlength=len(labels))
+    has_label = ~np.isnan(labels.label)
+    counts = np.bincount(labels.slots.instance[has_label], minlength=len(labels))
     codes = labels.instances.codes
     return np.array([i in codes and counts[codes[i]] > 0 for i in container.instances], dtype=np.bool_)
 
@@ -116,9 +116,9 @@ def relabel_fold(fold: Any, labels: Labels | None, weights: Mapping[str, float])
 
 
 def usual_folds(data: Data, labels: Labels) -> int | None:
-    """Return the number of folds where none is named: five, or one for each labelled instance; None below two."""
-    known = int(labelled(data, labels).sum())
-    return min(_USUAL_FOLDS, known) if known > 1 else None
+    """Return the default number of folds: five, or fewer if fewer instances have labels; None below two."""
+    n_labelled = int(labelled(data, labels).sum())
+    return min(_DEFAULT_FOLDS, n_labelled) if n_labelled > 1 else None
 
 
 def are_given_folds(folds: Any) -> bool:
@@ -144,7 +144,7 @@ def check_data(preferences: Any, labels: Any, owner: str) -> tuple[Data, Labels]
     if not isinstance(preferences, (Preferences, Comparisons, Features)):
         hint = ""
         if isinstance(preferences, Blocks):
-            hint = " Folds are made of instances in memory: pass some of the blocks, concat(blocks[:2])."
+            hint = " Cross-validation works in memory: pass some of the blocks, such as concat(blocks[:2])."
         raise KindError(
             f"{owner} splits Preferences, Comparisons or Features. Got {type(preferences).__name__} instead.{hint}"
         )
@@ -228,14 +228,14 @@ def _split_instances(preferences: Data, labels: Labels, folds: Any, random_state
 
 def _balanced_folds(preferences: Data, labels: Labels, n: int, random_state: int) -> list[Split]:
     """Return n folds with equal numbers of labelled instances."""
-    known = labelled(preferences, labels)
-    if int(known.sum()) < n:
-        raise DataError(f"{n} folds need at least {n} labelled instances; there are {int(known.sum())}.")
-    where = np.flatnonzero(known)
+    has_label = labelled(preferences, labels)
+    if int(has_label.sum()) < n:
+        raise DataError(f"{n} folds need at least {n} labelled instances; there are {int(has_label.sum())}.")
+    labelled_index = np.flatnonzero(has_label)
     fold = np.empty(len(preferences), dtype=np.int64)
-    for f, split in enumerate(k_folds(preferences[where], n, random_state)):
-        fold[where[split.test]] = f
-    for m in np.flatnonzero(~known).tolist():
+    for f, split in enumerate(k_folds(preferences[labelled_index], n, random_state)):
+        fold[labelled_index[split.test]] = f
+    for m in np.flatnonzero(~has_label).tolist():
         fold[m] = id_hash(f"{random_state}:{preferences.instances[m]}") % n
     return [Split(np.flatnonzero(fold != f), np.flatnonzero(fold == f)) for f in range(n)]
 
@@ -243,21 +243,21 @@ def _balanced_folds(preferences: Data, labels: Labels, n: int, random_state: int
 def _check(fold_data: FoldData, where: str, *, given: bool = False) -> None:
     """Raise if a fold has no training or no labelled test instance, or if training and test data overlap."""
     test = set(fold_data.test.instances)
-    seen = fold_data.train.instances.tolist()
+    trained = fold_data.train.instances.tolist()
     if fold_data.validation is not None and not given:
-        seen += fold_data.validation[0].instances.tolist()
-    both = [i for i in dict.fromkeys(seen) if i in test]
-    if both and isinstance(fold_data.test, Features):
-        learned = (
+        trained += fold_data.validation[0].instances.tolist()
+    shared = [i for i in dict.fromkeys(trained) if i in test]
+    if shared and isinstance(fold_data.test, Features):
+        parts = (
             [fold_data.train] if given or fold_data.validation is None else [fold_data.train, fold_data.validation[0]]
         )
-        both = [i for i in both if any(_same_rows(i, part, fold_data.test) for part in learned)]
-    if both:
+        shared = [i for i in shared if any(_same_rows(i, part, fold_data.test) for part in parts)]
+    if shared:
         raise DataError(
-            f"{len(both)} of {len(test)} test instances of {where} are also in its training data: {listing(both, 5)}. "
-            "Remove them from one of the two."
+            f"{len(shared)} of {len(test)} test instances of {where} are also in its training data: "
+            f"{listing(shared, 5)}. Remove them from one of the two."
         )
-    if not seen:
+    if not trained:
         raise DataError(f"{where} has no training instance.")
     if not labelled(fold_data.test, fold_data.truth).any():
         tested = listing(fold_data.test.instances[:5].tolist())
@@ -285,7 +285,7 @@ def fit_fold(
 ) -> Aggregator:
     """Fit a method to the training data of a fold and return it; a method that reads no labels gets none.
 
-    `features` hold the items of all parts and are matched by id. Methods that do not use them raise.
+    `features` cover the items of all parts and are matched by id. A method that does not use them raises.
     """
     train: tuple[Any, Labels] = (fold_data.train, fold_data.labels)
     if not method.needs_labels():
@@ -293,18 +293,18 @@ def fit_fold(
     held = fold_data.validation
     if held is None and validation_part is not None:
         train, held = hold_out(fold_data.train, fold_data.labels, validation_part, random_state)
-    validation = (*held, features) if held is not None and _uses(method, features) else held
+    validation = (*held, features) if held is not None and _uses_features(method, features) else held
     return method.fit(*train, validation=validation, features=features)
 
 
 def predict_with_features(method: Aggregator, data: Data, features: Features | None) -> Consensus:
     """Predict with a method; features go to methods that use them."""
     own: Any = method
-    found: Consensus = own.predict(data, features=features) if _uses(own, features) else own.predict(data)
+    found: Consensus = own.predict(data, features=features) if _uses_features(own, features) else own.predict(data)
     return found
 
 
-def _uses(method: Aggregator, features: Features | None) -> bool:
+def _uses_features(method: Aggregator, features: Features | None) -> bool:
     return features is not None and method.takes_features
 
 
@@ -318,13 +318,13 @@ def hold_out(
     >>> len(train[0]), len(held[0])
     (2, 1)
     """
-    where = np.flatnonzero(labelled(votes, labels))
-    held: Ints = where[train_validation_split(votes[where], part, random_state).test]
-    kept = np.setdiff1d(np.arange(len(votes)), held)
+    labelled_index = np.flatnonzero(labelled(votes, labels))
+    held: Ints = labelled_index[train_validation_split(votes[labelled_index], part, random_state).test]
+    trained = np.setdiff1d(np.arange(len(votes)), held)
     out = []
-    for index in (kept, held):
-        own = votes[index]
-        out.append((own, labels_of(labels, own.instances)))
+    for index in (trained, held):
+        part_data = votes[index]
+        out.append((part_data, labels_of(labels, part_data.instances)))
     return out[0], out[1]
 
 

@@ -1,7 +1,6 @@
-"""Held-out votes: how well a model of pairs predicts votes that it was not fitted to.
+"""Evaluation of pairwise comparison models on held-out votes.
 
-Votes are held out at random, by expert, or forward in time, where a model is fitted to the past and predicts what
-comes next.
+Votes are held out at random, by expert, or forward in time: a model is fitted to earlier votes and predicts later ones.
 """
 
 from __future__ import annotations
@@ -52,8 +51,8 @@ def split_votes(votes: Comparisons, folds: Any, split_by: str, random_state: int
     folds : int or list of (train, test)
         A number of folds, or pairs of row numbers.
     split_by : {"random", "expert", "time"}
-        Which rows are held out together. "time": the votes are cut at folds times into parts of about equal size, and
-        each part but the first is predicted from all votes before it.
+        Which rows are held out together. "time": `folds` + 1 consecutive periods with about equally many votes; each
+        period but the first is predicted from all votes before it.
     random_state : int
         Seed of the split.
     owner : str
@@ -96,7 +95,7 @@ def _given_splits(votes: Comparisons, folds: Any, owner: str) -> list[Split]:
 
 
 def _folds_of_experts(votes: Comparisons, n: int, random_state: int, owner: str) -> Ints:
-    """Return the fold of each row; the rows of an expert are together, and folds have about as many experts."""
+    """Return the fold of each row: all rows of an expert share one, and folds have about equally many experts."""
     if votes.expert is None:
         raise DataError(f"{owner} cannot hold out experts: the votes name none. Use split_by='random' or 'time'.")
     active = np.unique(votes.expert[votes.outcomes > 0]).tolist()
@@ -114,22 +113,18 @@ def _forward_splits(votes: Comparisons, rows: Ints, n: int, owner: str) -> list[
         raise DataError(f"{owner} cannot split by time: the votes have no times. Read them with time='COLUMN'.")
     times = votes.time[rows]
     ordered = np.sort(times)
-    edges = np.unique(ordered[[len(ordered) * (k + 1) // (n + 1) for k in range(n)]]) if len(ordered) else ordered
-    edges = edges[edges > ordered[0]] if len(edges) else edges
-    if len(edges) < n:
-        raise DataError(
-            f"the votes have too few different times for {n} parts to predict. Use fewer folds or split_by='random'."
-        )
-    until = [*edges[1:].tolist(), np.inf]
-    stretches = zip(edges.tolist(), until, strict=True)
-    return [Split(rows[times < start], rows[(times >= start) & (times < end)]) for start, end in stretches]
+    starts = np.unique(ordered[[len(ordered) * (k + 1) // (n + 1) for k in range(n)]]) if len(ordered) else ordered
+    starts = starts[starts > ordered[0]] if len(starts) else starts
+    if len(starts) < n:
+        raise DataError(f"the votes have too few different times for {n} folds. Use fewer folds, or split_by='random'.")
+    ends = [*starts[1:].tolist(), np.inf]
+    periods = zip(starts.tolist(), ends, strict=True)
+    return [Split(rows[times < start], rows[(times >= start) & (times < end)]) for start, end in periods]
 
 
-def _predictor(method: Aggregator) -> _PredictsVotes:
+def _as_vote_model(method: Aggregator) -> _PredictsVotes:
     if not isinstance(method, _PredictsVotes):
-        raise KindError(
-            f"{type(method).__name__} gives votes no probability. Methods that do: {', '.join(vote_models())}."
-        )
+        raise KindError(f"{type(method).__name__} does not predict votes. Methods that do: {', '.join(vote_models())}.")
     return method
 
 
@@ -138,13 +133,13 @@ def vote_models() -> list[str]:
     return [name for name in METHODS if issubclass(METHODS[name], _PredictsVotes)]
 
 
-def _metrics_for(metrics: Any, law: Floats, votes: Comparisons) -> tuple[str, ...]:
-    """Return the metrics asked for; by default all that the model defines on these votes."""
+def _metrics_for(metrics: Any, probabilities: Floats, votes: Comparisons) -> tuple[str, ...]:
+    """Return the metrics asked for; by default those that the model defines and that differ on these votes."""
     if metrics is not None:
         return parse_vote_metrics(metrics)
     if not votes.n_ties.any():
         return ("log-loss", "accuracy")
-    return tuple(m for m in VOTE_METRICS if m != "log-loss" or (law[:, 1] > 0).all())
+    return tuple(m for m in VOTE_METRICS if m != "log-loss" or (probabilities[:, 1] > 0).all())
 
 
 def evaluate_votes(
@@ -155,12 +150,12 @@ def evaluate_votes(
     Parameters
     ----------
     method : Aggregator
-        A model of pairs after `fit_predict`, such as Bradley-Terry or Elo.
+        A pairwise comparison model after `fit_predict`, such as Bradley-Terry or Elo.
     votes : Comparisons
-        Votes on items that the model has scores of.
+        Votes on items that have scores in the model.
     metrics : str or list of str, optional
-        Among "log-loss" (with ties), "decided-log-loss" (given that there is no tie) and "accuracy"; by default all
-        that the model defines.
+        Among "log-loss" (with ties), "decided-log-loss" (given that there is no tie) and "accuracy"; by default
+        "log-loss" and "accuracy", and with tied votes all that the model defines.
 
     Examples
     --------
@@ -171,8 +166,10 @@ def evaluate_votes(
     >>> cc.evaluate_votes(model, cc.Comparisons("arena", None, ["a", "c"], ["b", "b"])).mean["accuracy"]
     0.5
     """
-    law = _predictor(method).predict_votes(votes)
-    return VoteEvaluation(votes, law, _metrics_for(metrics, law, votes), np.zeros(votes.n_rows, dtype=np.int64))
+    probabilities = _as_vote_model(method).predict_votes(votes)
+    return VoteEvaluation(
+        votes, probabilities, _metrics_for(metrics, probabilities, votes), np.zeros(votes.n_rows, dtype=np.int64)
+    )
 
 
 def cross_validate_votes(
@@ -187,7 +184,7 @@ def cross_validate_votes(
 ) -> VoteEvaluation:
     """Fit a model to a part of the votes and predict the others, fold by fold; see `cross_validate`."""
     method = create(method)
-    _predictor(method)
+    _as_vote_model(method)
     if "uncertainty" in method.get_params():
         # Intervals play no part in predictions.
         method = unfitted_copy(method, uncertainty="none")
@@ -199,18 +196,18 @@ def cross_validate_votes(
         started = perf_counter()
         try:
             copy.fit_predict(votes.select_rows(train))
-            law = _predictor(copy).predict_votes(votes.select_rows(test))
+            probabilities = _as_vote_model(copy).predict_votes(votes.select_rows(test))
         except Exception as error:
             error.add_note(f"in fold {f + 1} of {len(splits)}, fitted to {len(train):,} votes")
             raise
-        return law, VoteRun(copy, len(train), len(test), perf_counter() - started)
+        return probabilities, VoteRun(copy, len(train), len(test), perf_counter() - started)
 
     found = run_parallel(work, len(splits))
-    law, fold = np.full((votes.n_rows, 3), np.nan), np.full(votes.n_rows, -1, dtype=np.int64)
+    probabilities, fold = np.full((votes.n_rows, 3), np.nan), np.full(votes.n_rows, -1, dtype=np.int64)
     for f, (own, _) in enumerate(found):
         if (fold[splits[f].test] >= 0).any():
             raise DataError("a vote is in the test part of two folds. Hold out each vote once.")
-        law[splits[f].test], fold[splits[f].test] = own, f
+        probabilities[splits[f].test], fold[splits[f].test] = own, f
     tested = np.flatnonzero(fold >= 0)
-    chosen = _metrics_for(metrics, law[tested], votes.select_rows(tested))
-    return VoteEvaluation(votes, law, chosen, fold, tuple(run for _, run in found))
+    chosen = _metrics_for(metrics, probabilities[tested], votes.select_rows(tested))
+    return VoteEvaluation(votes, probabilities, chosen, fold, tuple(run for _, run in found))

@@ -30,7 +30,7 @@ class Scorer:
             mine = set(preferences.instances)
             other = [i for i in labels.instances if i not in mine]
             raise DataError(
-                f"preferences and labels were not split alike: labels for {listing(other, 5)} came with "
+                f"preferences and labels hold different instances: labels for {listing(other, 5)}, preferences for "
                 f"{listing(preferences.instances[:5].tolist())}. Pass y=labels.align(preferences), or "
                 "y=labels[preferences.instances.tolist()]."
             )
@@ -42,10 +42,10 @@ class Scorer:
 def scorer(metric: MetricLike = "ndcg@10", convention: str = "trec", rel: float | None = None) -> Scorer:
     """Return a scorer (estimator, preferences, labels) -> mean metric, for `scoring=` in scikit-learn.
 
-    X is the preferences and y the labels of the same instances in the same order: scikit-learn splits both by one
-    index, and the scorer refuses parts that hold different instances. Where every instance has labels that is
-    ``labels[preferences.instances.tolist()]``; otherwise ``labels.align(preferences)``, which leaves out the labels of
-    items that nobody ranks.
+    X is the preferences, and y the labels of the same instances in the same order: scikit-learn splits both by one
+    index, and the scorer refuses parts that hold different instances. If every instance has labels, pass
+    ``y=labels[preferences.instances.tolist()]``; otherwise ``y=labels.align(preferences)``, which leaves out the labels
+    of items that nobody ranks.
 
     Parameters
     ----------

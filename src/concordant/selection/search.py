@@ -1,7 +1,7 @@
 """Grid search and random search over methods and parameters, by cross-validation or on a validation part.
 
-A search is a method: `fit` tries every candidate, and `predict` is that of the best one. So a search can be
-cross-validated like any other method, which is what `nested` does.
+A search is itself a method: `fit` tries every candidate, and `predict` uses the best one. `nested` cross-validates a
+search like any other method.
 """
 
 from __future__ import annotations
@@ -70,8 +70,8 @@ __all__ = [
     "validation_parts",
 ]
 
-# Means within this difference are equal, and the first of equals wins.
-_SAME = 1e-12
+# Means that differ by less than this are equal, and the first candidate wins.
+_TOLERANCE = 1e-12
 _DEFAULT_CONVENTION = "trec"
 _KINDS = ("rank", "score", "rating", "comparisons")
 _COST = "a fit for every candidate, fold and seed, and one more"
@@ -172,7 +172,7 @@ def _is_folds(folds: Any) -> bool:
     return hasattr(folds, "split") or isinstance(folds, Iterable)
 
 
-_SHARED: dict[str, Constraint] = {
+_SHARED_CONSTRAINTS: dict[str, Constraint] = {
     "method": Constraint(
         "a method, or a list of methods or of pairs of a method and its own parameters to try",
         _parses(lambda value: _methods_and_spaces(value, None)),
@@ -196,7 +196,7 @@ _SHARED: dict[str, Constraint] = {
 
 
 class _SearchTags:
-    """Tags of a search: what all of its methods can do, the data that any of them accepts, and that it needs labels."""
+    """Tags of a search: the abilities that all its methods share, and the kinds of data that any of them accepts."""
 
     def __get__(self, search: Search | None, owner: type[Search]) -> Tags:
         if search is None:
@@ -228,7 +228,7 @@ class _AnyMethodFlag:
 
 
 class ChosenMethod(Aggregator):
-    """Base of the methods that choose one of several: `fit` chooses, and everything else is that of the chosen one."""
+    """Base class of methods that choose another method: `fit` chooses it, and everything else is delegated to it."""
 
     best_method_: Aggregator
 
@@ -250,7 +250,8 @@ class ChosenMethod(Aggregator):
         labels : Labels
             Labels, matched by id.
         validation : pair (data, labels), optional
-            Validation data to choose by instead of folds; with features, (preferences, labels, features).
+            Validation data; with features, (preferences, labels, features). A search chooses on them instead of folds;
+            `Auto` passes them to the candidates, for early stopping.
         features : Features, optional
             Features of the items beside preferences, matched by id, for the candidates that use them.
         """
@@ -258,7 +259,7 @@ class ChosenMethod(Aggregator):
         return self
 
     def predict(self, preferences: Any, *, features: Features | None = None) -> Consensus:
-        """Return the consensus of the chosen method; features beside preferences go to it where it uses them."""
+        """Return the consensus of the chosen method; `features` beside preferences are passed on if it uses them."""
         if isinstance(preferences, Blocks) and features is None:
             return self._best().predict(preferences)
         data = self._checked(preferences)
@@ -364,39 +365,39 @@ class Search(ChosenMethod):
         preferences, truth = check_data(preferences, labels, owner)
         counts = match_labels(preferences, truth, owner, require_usable=False).counts
         candidates = self._candidates()
-        given, theirs = validation_parts(validation, owner)
-        if theirs is not None and features is not None:
-            features = join_features(features, theirs)
-        if given is None:
+        held, held_features = validation_parts(validation, owner)
+        if held_features is not None and features is not None:
+            features = join_features(features, held_features)
+        if held is None:
             all_folds = make_folds(preferences, truth, self.folds, self.random_state, owner)
         else:
-            all_folds = [validation_fold(preferences, truth, given)]
+            all_folds = [validation_fold(preferences, truth, held)]
         seeds = [seeds_of(candidate.method, self.seeds, owner) for candidate in candidates]
         trials = [(c, s, fold_data) for c, own in enumerate(seeds) for s in own for fold_data in all_folds]
 
         def work(t: int) -> _FitOutcome:
             c, own, fold_data = trials[t]
             method = seeded_copy(candidates[c].method, own)
-            return self._try(method, fold_data, features if method.uses_features else None, keep=given is not None)
+            return self._try(method, fold_data, features if method.uses_features else None, keep=held is not None)
 
         outcomes = run_parallel(work, len(trials))
-        self.tried_, start, first = [], 0, []
+        self.tried_, start, first_outcomes = [], 0, []
         for candidate, own in zip(candidates, seeds, strict=True):
             end = start + len(own) * len(all_folds)
             self.tried_.append(_summary(candidate, outcomes[start:end], len(all_folds)))
-            first.append(outcomes[start])
+            first_outcomes.append(outcomes[start])
             start = end
         self._choose(owner)
         name, winner, _ = candidates[self.best_index_]
-        kept = first[self.best_index_].method
+        kept = first_outcomes[self.best_index_].method
         if kept is not None:
             self.best_method_ = kept
         else:
             # Set it before the fit, so that an interrupted fit keeps the best parameters so far.
             self.best_method_ = seeded_copy(winner, seeds[self.best_index_][0])
             whole = FoldData(preferences, truth, None, preferences, truth)
-            beside = features if winner.uses_features else None
-            fit_fold(self.best_method_, whole, self.validation_part, self.random_state, beside)
+            own_features = features if winner.uses_features else None
+            fit_fold(self.best_method_, whole, self.validation_part, self.random_state, own_features)
         self._record_choice(name, len(candidates))
         self.fit_info_.labels = dict(self.best_method_.fit_info_.labels or counts)
 
@@ -424,7 +425,7 @@ class Search(ChosenMethod):
                     owner=owner,
                 )
                 values, error = found.per_fold[self.metric].to_list(), ""
-            except Exception as failure:  # noqa: BLE001 - whatever one candidate raises is reported beside the others
+            except Exception as failure:  # noqa: BLE001 - the error of one candidate is reported in its result
                 values, error = [math.nan] * n_folds, f"{type(failure).__name__}: {failure}"
             seconds = (perf_counter() - started) / n_folds
             outcomes = [_FitOutcome(value, seconds, error, None) for value in values]
@@ -455,7 +456,7 @@ class Search(ChosenMethod):
                 convention=self.convention or _DEFAULT_CONVENTION,
                 rel=self.rel,
             )
-        except Exception as error:  # noqa: BLE001 - whatever one candidate raises is reported beside the others
+        except Exception as error:  # noqa: BLE001 - the error of one candidate is reported in its result
             text = f"{type(error).__name__}: {error}"
             return _FitOutcome(math.nan, perf_counter() - started, text, None)
         (value,) = found.mean.values()
@@ -470,7 +471,7 @@ class Search(ChosenMethod):
             raise DataError(f"all {len(failed)} candidates of {owner} failed. {reasons}{more}")
         best = -1
         for c, tried in enumerate(self.tried_):
-            if not tried.error and (best < 0 or self._sign * (tried.mean - self.tried_[best].mean) > _SAME):
+            if not tried.error and (best < 0 or self._sign * (tried.mean - self.tried_[best].mean) > _TOLERANCE):
                 best = c
         self.best_index_, self.best_score_ = best, self.tried_[best].mean
         self.best_params_ = dict(self.tried_[best].params)
@@ -504,7 +505,7 @@ class Search(ChosenMethod):
                 [t.params.get(name) for t in tried], [name in t.params for t in tried]
             )
         mean = np.array([-np.inf if t.error else self._sign * t.mean for t in tried])
-        columns["rank"] = [None if t.error else 1 + int((mean > self._sign * t.mean + _SAME).sum()) for t in tried]
+        columns["rank"] = [None if t.error else 1 + int((mean > self._sign * t.mean + _TOLERANCE).sum()) for t in tried]
         numbers = {"mean": [t.mean for t in tried], "std": [t.std for t in tried]}
         numbers |= {f"fold {f + 1}": [float(t.folds[f]) for t in tried] for f in range(len(tried[0].folds))}
         numbers["seconds"] = [t.seconds for t in tried]
@@ -518,10 +519,10 @@ def validation_parts(validation: Any, owner: str) -> tuple[tuple[Data, Labels] |
     if validation is None:
         return None, None
     if isinstance(validation, tuple) and len(validation) in (2, 3):
-        data, labels, *beside = validation
-        known = isinstance(data, (Preferences, Comparisons, Features)) and isinstance(labels, Labels)
-        if known and all(isinstance(f, Features) for f in beside):
-            return (data, labels), beside[0] if beside else None
+        data, labels, *given_features = validation
+        is_data = isinstance(data, (Preferences, Comparisons, Features)) and isinstance(labels, Labels)
+        if is_data and all(isinstance(f, Features) for f in given_features):
+            return (data, labels), given_features[0] if given_features else None
     allowed = "a pair (preferences or features, labels), or (preferences, labels, features)"
     raise ParameterError.invalid("validation", f"{owner}.fit", allowed, validation)
 
@@ -556,13 +557,13 @@ def _column_name(name: str) -> str:
     return f"parameter {name}" if taken else name
 
 
-def _column(values: list[Any], there: list[bool]) -> list[Any]:
+def _column(values: list[Any], is_set: list[bool]) -> list[Any]:
     """Return values for one column of a frame: numbers or texts as they are, mixed types as their repr."""
-    own = [v for v, known in zip(values, there, strict=True) if known]
+    own = [v for v, known in zip(values, is_set, strict=True) if known]
     for kinds in ((bool,), (str,), (int,), (int, float)):
         if all(type(v) in kinds for v in own):
             return [v if kinds != (int, float) or v is None else float(v) for v in values]
-    return [repr(v) if known else None for v, known in zip(values, there, strict=True)]
+    return [repr(v) if known else None for v, known in zip(values, is_set, strict=True)]
 
 
 def _values(values: Any, name: str, owner: str) -> list[Any]:
@@ -594,7 +595,9 @@ def _grids(grid: Any) -> list[Mapping[str, Any]]:
 
 def _spaces(space: Any) -> Mapping[str, Any]:
     if not isinstance(space, Mapping):
-        raise ParameterError(f"a space is a mapping from parameter to what is drawn from. Got {space!r} instead.")
+        raise ParameterError(
+            f"a space is a mapping from parameter to a list, a function or a distribution. Got {space!r} instead."
+        )
     for name, values in space.items():
         if not callable(values) and not hasattr(values, "rvs"):
             _values(values, str(name), "RandomSearch")
@@ -604,9 +607,9 @@ def _spaces(space: Any) -> Mapping[str, Any]:
 class GridSearch(Search):
     """Grid search: the method and parameters with the best mean metric among all combinations of given values.
 
-    Every combination is fitted to the training part of each fold and evaluated on the rest. The one with the highest
-    mean of fold means is fitted again to everything. Of equally good ones (to 1e-12) the first wins, in the order of
-    the methods, then of the values, with the last parameter changing fastest.
+    Every combination is fitted to the training part of each fold and evaluated on the rest. The one with the best mean
+    of fold means is fitted again to everything. Of equally good ones (to 1e-12) the first wins, in the order of the
+    methods, then of the values, with the last parameter changing fastest.
 
     With `validation=` in `fit` there are no folds. Each combination is fitted to all the preferences with this
     validation part and evaluated on it, and the best one is kept without another fit.
@@ -626,15 +629,15 @@ class GridSearch(Search):
     split_by : {"random", "expert", "time"}
         Which votes are held out together, as in `cross_validate`.
     validation_part : float, optional
-        Share of the labelled instances of every training part to set aside as `validation=` of methods that learn
-        from labels; also in the last fit.
+        Share of the labelled instances of every training part to set aside as `validation=` of methods that learn from
+        labels; also in the last fit.
     convention : {"trec", "letor", "paper"}, optional
         Convention of the metric; "trec" by default, and in `cross_validate` and `nested` that of the outer evaluation.
     rel : float, optional
         The smallest relevant label; 1 by default.
     seeds : int or list of int
         Number (or list) of values of `random_state` to fit every combination with; their metrics are averaged. Methods
-        without that parameter are fitted once.
+        without that parameter are fitted once. Held-out votes use neither `seeds` nor `validation_part`.
     random_state : int
         Seed of the folds.
 
@@ -645,7 +648,7 @@ class GridSearch(Search):
     best_params_ : dict
         Its values of the parameters searched over.
     best_score_ : float
-        Its mean. As the maximum of many it is too high on average; `nested` gives an unbiased number.
+        Its mean. As the best of many it is optimistic on average; `nested` gives an unbiased number.
     best_index_ : int
         Its index in `tried_`.
     tried_ : list of Tried
@@ -685,7 +688,7 @@ class GridSearch(Search):
     """
 
     name = "grid-search"
-    constraints: ClassVar[Mapping[str, Constraint]] = _SHARED | {
+    constraints: ClassVar[Mapping[str, Constraint]] = _SHARED_CONSTRAINTS | {
         "grid": optional(
             Constraint("a mapping from parameter to a list of values, or a list of these", _parses(_grids))
         )
@@ -761,7 +764,7 @@ class RandomSearch(Search):
     """
 
     name = "random-search"
-    constraints: ClassVar[Mapping[str, Constraint]] = _SHARED | {
+    constraints: ClassVar[Mapping[str, Constraint]] = _SHARED_CONSTRAINTS | {
         "space": optional(
             Constraint(
                 "a mapping from parameter to a list, a function of a generator or a distribution", _parses(_spaces)
