@@ -38,6 +38,7 @@ __all__ = [
     "check_separation",
     "check_sides",
     "chosen",
+    "columns",
     "design",
     "difference",
     "names_of",
@@ -126,15 +127,21 @@ def warn_unused(covariates: Sequence[str] | str | None, votes: Votes, warn: Warn
     )
 
 
-def _columns(votes: Comparisons, names: Sequence[str]) -> Floats:
+def columns(votes: Votes, names: Sequence[str]) -> Floats:
+    """Return the covariates of every row; all of them in their order are not copied."""
+    chosen(list(names), votes)
+    if not isinstance(votes, Comparisons):
+        raise KindError("covariates are columns of comparisons.")
     known = votes.covariate_names.tolist()
+    if known == list(names):
+        return votes.covariates
     return np.asarray(votes.covariates[:, [known.index(name) for name in names]], dtype=np.float64)
 
 
 def units(votes: Comparisons, names: Sequence[str], ties: bool) -> Floats:
     """Return the root mean square of each covariate over the outcomes; raise for one that is 0 everywhere."""
     n = votes.n_left + votes.n_right + (votes.n_ties if ties else 0.0)
-    x = _columns(votes, names)
+    x = columns(votes, names)
     total = float(n.sum())
     held = slice(None) if (n > 0).all() else n > 0
     # The largest value is taken out first, so that squares do not overflow.
@@ -152,10 +159,7 @@ def units(votes: Comparisons, names: Sequence[str], ties: bool) -> Floats:
 
 def design(votes: Votes, names: Sequence[str], unit: Floats) -> Floats:
     """Return the covariates of every row in their units for the fit."""
-    chosen(list(names), votes)
-    if not isinstance(votes, Comparisons):
-        raise KindError("covariates are columns of comparisons.")
-    return _columns(votes, names) / unit
+    return columns(votes, names) / unit
 
 
 def difference(names: Sequence[str], given: Mapping[str, Any] | None) -> Floats:

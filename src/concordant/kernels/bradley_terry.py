@@ -92,8 +92,9 @@ def _terms(
     """
     if model == 0:
         e = np.exp(-abs(gap))
-        p = 1.0 / (1.0 + e) if gap >= 0.0 else e / (1.0 + e)
-        q = 1.0 - p if gap <= 0.0 else e / (1.0 + e)
+        u = 1.0 / (1.0 + e)
+        v = e * u
+        p, q = (u, v) if gap >= 0.0 else (v, u)
         rest = np.log(1.0 + e)
         value = a * (min(gap, 0.0) - rest) + b * (min(-gap, 0.0) - rest)
         return value, a * q - b * p, (a + b) * p * q, 0.0, 0.0, 0.0

@@ -15,6 +15,8 @@ from concordant.kernels.bradley_terry import Shared, _terms
 from concordant.kernels.jit import jit
 from concordant.kernels.pair_counts import Pairs
 
+# So many rows are evaluated side by side.
+_LANES = 64
 # Rows of which a covariate is looked at to see whether it is continuous.
 _SAMPLE = 5000
 
@@ -65,6 +67,8 @@ class VoteRows(NamedTuple):
 
     def window(self, instance: int) -> VoteRows:
         """Return the rows of one instance, slots counted from 0."""
+        if len(self.offsets) == 2:
+            return self
         rows = slice(int(self.starts[instance]), int(self.starts[instance + 1]))
         base, first = np.int32(self.offsets[instance]), int(self.pairs.starts[instance])
         return VoteRows(
@@ -134,7 +138,15 @@ def _group_rows(left: Any, right: Any, counts: Any, x: Any, order: Any, first: A
 
 
 def collapse_votes(
-    left: Codes, right: Codes, counts: Floats, x: Floats, pairs: Pairs, *, sided: bool, apart: Codes | None = None
+    left: Codes,
+    right: Codes,
+    counts: tuple[Floats, Floats, Floats],
+    x: Floats,
+    pairs: Pairs,
+    *,
+    unit: Floats,
+    sided: bool,
+    apart: Codes | None = None,
 ) -> tuple[VoteRows, Ints]:
     """Return votes collapsed to one row per pair, side and covariates, and the row of each vote (−1 without outcome).
 
@@ -142,14 +154,16 @@ def collapse_votes(
     ----------
     left, right : int32[R]
         The slots.
-    counts : float64[3, R]
+    counts : three of float64[R]
         Wins of the left item, wins of the right one, and ties.
     x : float64[R, k]
         The covariates.
+    unit : float64[k]
+        What they are divided by.
     pairs : Pairs
         The counts of the pairs of these votes, sides merged.
     sided : bool
-        Whether sides matter; otherwise the smaller slot comes to the left.
+        Whether sides matter; otherwise the smaller slot comes to the left in votes that are merged.
     apart : int32[R], optional
         What else votes must share to be one row, such as the expert.
 
@@ -159,35 +173,32 @@ def collapse_votes(
     votes are alike, and the votes stay as they are.
     """
     row_of = np.full(len(left), -1, dtype=np.int64)
-    held = np.flatnonzero(counts.sum(axis=0) > 0)
+    held = np.flatnonzero(counts[0] + counts[1] + counts[2] > 0)
     if len(held) < len(left):
-        left, right, counts, x = left[held], right[held], counts[:, held], x[held]
+        left, right, x = left[held], right[held], x[held]
+        counts = counts[0][held], counts[1][held], counts[2][held]
         apart = None if apart is None else apart[held]
-    flip = left > right
-    if not sided and flip.any():
-        left, right = np.where(flip, right, left), np.where(flip, left, right)
-        counts = np.stack([np.where(flip, counts[1], counts[0]), np.where(flip, counts[0], counts[1]), counts[2]])
-        x = np.where(flip[:, None], -x, x)
     if _is_continuous(x):
-        group = np.arange(len(left))
-        total = counts
+        row_of[held] = np.arange(len(held))
     else:
-        first, group, total = _distinct_rows(left, right, counts, x, apart, pairs.n_slots)
-        left, right, x = left[first], right[first], x[first]
+        flip = (left > right) & (not sided)
+        left, right = np.where(flip, right, left), np.where(flip, left, right)
+        table = np.stack([np.where(flip, counts[1], counts[0]), np.where(flip, counts[0], counts[1]), counts[2]])
+        x = np.where(flip[:, None], -x, x)
+        first, row_of[held], total = _distinct_rows(left, right, table, x, apart, pairs.n_slots)
+        left, right, x, counts = left[first], right[first], x[first], (total[0], total[1], total[2])
     design = np.empty((len(left), 1 + x.shape[1]))
     design[:, 0] = 1.0
-    design[:, 1:] = x
+    np.divide(x, unit, out=design[:, 1:])
     pair = _pair_of_rows(left, right, pairs)
     missing = pair < 0
     if missing.any():
         pair = np.maximum(pair, 0)
         # A pair whose counts vanish beside those of others is none.
-        total = np.where(missing, 0.0, total)
-    row_of[held] = group
-    won, lost, tied = np.ascontiguousarray(total)
+        counts = tuple(np.where(missing, 0.0, c) for c in counts)  # type: ignore[assignment]
     starts = np.searchsorted(pair, pairs.starts) if len(pairs.starts) > 2 else np.array([0, len(pair)])
-    ends = left.astype(np.int32), right.astype(np.int32)
-    return VoteRows(*ends, won, lost, tied, design, np.zeros(len(pair)), pair, starts, pairs), row_of
+    ends = left.astype(np.int32, copy=False), right.astype(np.int32, copy=False)
+    return VoteRows(*ends, *read_only(*counts), design, np.zeros(len(pair)), pair, starts, pairs), row_of
 
 
 def _pair_of_rows(left: Codes, right: Codes, pairs: Pairs) -> Ints:
@@ -231,6 +242,12 @@ def _distinct_rows(
 
 
 @jit
+def _add_product(x: Any, y: Any, out: Any) -> None:
+    for k in range(_LANES):
+        out[k] += x[k] * y[k]
+
+
+@jit
 def evaluate_votes(
     rows: Any,
     x: Any,
@@ -252,34 +269,68 @@ def evaluate_votes(
     `theta` holds the side effect and the coefficients. `weight` takes the information of each pair; the other arrays
     have a place for the tie parameter, the side effect and each coefficient, the last one a row for each slot. Without
     `sided` nothing is added up for the side effect.
+
+    Rows are taken in blocks. The sums over covariates have one lane for every place in a block, so that they run side
+    by side in one processor instruction; those by item are added up first over rows of one pair that lie together.
     """
     left, right, n_left, n_right, n_ties = rows
     d, begin = len(theta), 0 if sided else 1
+    z, wz = np.zeros((d, _LANES)), np.zeros((d, _LANES))
+    gap, g, w, c = np.zeros(_LANES), np.zeros(_LANES), np.zeros(_LANES), np.zeros(_LANES)
+    of_x, of_tie, of_products = np.zeros((d, _LANES)), np.zeros((d, _LANES)), np.zeros((d, d, _LANES))
     value = 0.0
-    for r in range(len(left)):
-        i, j = left[r], right[r]
-        gap = s[i] - s[j] + offset[r]
+    for first in range(0, len(left), _LANES):
+        size = min(_LANES, len(left) - first)
+        for k in range(size):
+            gap[k] = s[left[first + k]] - s[right[first + k]] + offset[first + k]
         for a in range(begin, d):
-            gap += x[r, a] * theta[a]
-        f, g, w, gt, c, h = _terms(gap, n_left[r], n_right[r], n_ties[r], tie, model)
-        value += f
-        gradient[i] += g
-        gradient[j] -= g
-        weight[pair[r]] += w
-        if model > 0:
+            za, slope = z[a], theta[a]
+            for k in range(size):
+                za[k] = x[first + k, a]
+            for k in range(_LANES):
+                gap[k] += slope * za[k]
+        for k in range(size):
+            r = first + k
+            f, g[k], w[k], gt, c[k], h = _terms(gap[k], n_left[r], n_right[r], n_ties[r], tie, model)
+            value += f
             shared_gradient[0] += gt
             information[0, 0] += h
-            cross_information[i, 0] += c
-            cross_information[j, 0] -= c
+        for k in range(size, _LANES):
+            g[k] = w[k] = c[k] = 0.0
         for a in range(begin, d):
-            z = x[r, a]
-            shared_gradient[1 + a] += g * z
-            wz = w * z
-            information[0, 1 + a] += c * z
-            cross_information[i, 1 + a] += wz
-            cross_information[j, 1 + a] -= wz
-            for b in range(a, d):
-                information[1 + a, 1 + b] += wz * x[r, b]
+            za, wza = z[a], wz[a]
+            _add_product(g, za, of_x[a])
+            for k in range(_LANES):
+                wza[k] = w[k] * za[k]
+            if model > 0:
+                _add_product(c, za, of_tie[a])
+            for b in range(begin, a + 1):
+                _add_product(wza, z[b], of_products[a, b])
+        k = 0
+        while k < size:
+            start, i, j, p = k, left[first + k], right[first + k], pair[first + k]
+            of_gap = of_weight = of_cross = 0.0
+            while k < size and pair[first + k] == p and left[first + k] == i:
+                of_gap += g[k]
+                of_weight += w[k]
+                of_cross += c[k]
+                k += 1
+            gradient[i] += of_gap
+            gradient[j] -= of_gap
+            weight[p] += of_weight
+            cross_information[i, 0] += of_cross
+            cross_information[j, 0] -= of_cross
+            for a in range(begin, d):
+                total = 0.0
+                for q in range(start, k):
+                    total += wz[a, q]
+                cross_information[i, 1 + a] += total
+                cross_information[j, 1 + a] -= total
+    for a in range(begin, d):
+        shared_gradient[1 + a] += of_x[a].sum()
+        information[0, 1 + a] += of_tie[a].sum()
+        for b in range(begin, a + 1):
+            information[1 + b, 1 + a] += of_products[a, b].sum()
     for a in range(1 + d):
         for b in range(a):
             information[a, b] = information[b, a]
