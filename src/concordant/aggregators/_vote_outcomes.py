@@ -29,8 +29,8 @@ _KEPT_BYTES = 100_000_000
 class VoteOutcomes(ComparisonOutcomes):
     """Pairwise outcomes of comparisons with covariates: `x` holds left minus right of each, one row for each row.
 
-    The fit takes them over their `unit`. With `habits` the votes of an expert stay apart, and `offset` holds what habits add to the logit of each row of
-    `statistics`.
+    The fit takes them over their `unit`. With `habits` the votes of an expert stay apart, and `offset` holds what
+    habits add to the logit of each row of `statistics`.
     """
 
     has_covariates = True

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from concordant.arrays import Codes, Floats, Ints, read_only
-from concordant.kernels.bradley_terry import Shared, _terms
+from concordant.kernels.bradley_terry import PLAIN, Shared, _terms
 from concordant.kernels.jit import jit
 from concordant.kernels.pair_counts import Pairs
 
@@ -20,7 +20,15 @@ _LANES = 64
 # Rows of which a covariate is looked at to see whether it is continuous.
 _SAMPLE = 5000
 
-__all__ = ["VoteRows", "collapse_votes", "evaluate_votes", "habit_cross", "habit_pass", "vote_gradients"]
+__all__ = [
+    "VoteRows",
+    "collapse_votes",
+    "evaluate_votes",
+    "habit_cross",
+    "habit_pass",
+    "root_mean_squares",
+    "vote_gradients",
+]
 
 
 class VoteRows(NamedTuple):
@@ -137,6 +145,24 @@ def _group_rows(left: Any, right: Any, counts: Any, x: Any, order: Any, first: A
     return n + 1
 
 
+@jit
+def root_mean_squares(x: Any, n: Any) -> tuple[Any, Any]:
+    """Return the largest absolute value of every column, and its root mean square over it, where row r counts n[r]."""
+    k = x.shape[1]
+    largest, squares = np.zeros(k), np.zeros(k)
+    for r in range(len(n)):
+        if n[r] > 0.0:
+            for c in range(k):
+                largest[c] = max(largest[c], abs(x[r, c]))
+    total = 0.0
+    for r in range(len(n)):
+        total += n[r]
+        for c in range(k):
+            part = x[r, c] / largest[c] if n[r] > 0.0 and largest[c] > 0.0 else 0.0
+            squares[c] += n[r] * part * part
+    return largest, np.sqrt(squares / max(total, 1e-300))
+
+
 def collapse_votes(
     left: Codes,
     right: Codes,
@@ -173,20 +199,22 @@ def collapse_votes(
     votes are alike, and the votes stay as they are.
     """
     row_of = np.full(len(left), -1, dtype=np.int64)
-    held = np.flatnonzero(counts[0] + counts[1] + counts[2] > 0)
+    n_left, n_right, n_ties = counts
+    held = np.flatnonzero(n_left + n_right + n_ties > 0)
     if len(held) < len(left):
         left, right, x = left[held], right[held], x[held]
-        counts = counts[0][held], counts[1][held], counts[2][held]
+        n_left, n_right, n_ties = n_left[held], n_right[held], n_ties[held]
         apart = None if apart is None else apart[held]
     if _is_continuous(x):
         row_of[held] = np.arange(len(held))
     else:
         flip = (left > right) & (not sided)
         left, right = np.where(flip, right, left), np.where(flip, left, right)
-        table = np.stack([np.where(flip, counts[1], counts[0]), np.where(flip, counts[0], counts[1]), counts[2]])
+        table = np.stack([np.where(flip, n_right, n_left), np.where(flip, n_left, n_right), n_ties])
         x = np.where(flip[:, None], -x, x)
         first, row_of[held], total = _distinct_rows(left, right, table, x, apart, pairs.n_slots)
-        left, right, x, counts = left[first], right[first], x[first], (total[0], total[1], total[2])
+        left, right, x = left[first], right[first], x[first]
+        n_left, n_right, n_ties = total
     design = np.empty((len(left), 1 + x.shape[1]))
     design[:, 0] = 1.0
     np.divide(x, unit, out=design[:, 1:])
@@ -195,10 +223,10 @@ def collapse_votes(
     if missing.any():
         pair = np.maximum(pair, 0)
         # A pair whose counts vanish beside those of others is none.
-        counts = tuple(np.where(missing, 0.0, c) for c in counts)  # type: ignore[assignment]
+        n_left, n_right, n_ties = (np.where(missing, 0.0, c) for c in (n_left, n_right, n_ties))
     starts = np.searchsorted(pair, pairs.starts) if len(pairs.starts) > 2 else np.array([0, len(pair)])
     ends = left.astype(np.int32, copy=False), right.astype(np.int32, copy=False)
-    return VoteRows(*ends, *read_only(*counts), design, np.zeros(len(pair)), pair, starts, pairs), row_of
+    return VoteRows(*ends, n_left, n_right, n_ties, design, np.zeros(len(pair)), pair, starts, pairs), row_of
 
 
 def _pair_of_rows(left: Codes, right: Codes, pairs: Pairs) -> Ints:
@@ -248,6 +276,29 @@ def _add_product(x: Any, y: Any, out: Any) -> None:
 
 
 @jit
+def _plain_terms(gap: Any, n_left: Any, n_right: Any, gradient: Any, information: Any) -> float:
+    """Do as `_terms` without ties for at most 64 rows; return the log-likelihood.
+
+    The logarithm of a product is that of its factors, which lie between 1 and 2: single votes share one.
+    """
+    value, product = 0.0, 1.0
+    for k in range(len(n_left)):
+        a, b = n_left[k], n_right[k]
+        e = np.exp(-abs(gap[k]))
+        u = 1.0 / (1.0 + e)
+        v = e * u
+        p, q = (u, v) if gap[k] >= 0.0 else (v, u)
+        gradient[k] = a * q - b * p
+        information[k] = (a + b) * p * q
+        value += a * min(gap[k], 0.0) + b * min(-gap[k], 0.0)
+        if a + b == 1.0:
+            product *= 1.0 + e
+        else:
+            value -= (a + b) * np.log(1.0 + e)
+    return float(value - np.log(product))
+
+
+@jit
 def evaluate_votes(
     rows: Any,
     x: Any,
@@ -289,12 +340,16 @@ def evaluate_votes(
                 za[k] = x[first + k, a]
             for k in range(_LANES):
                 gap[k] += slope * za[k]
-        for k in range(size):
-            r = first + k
-            f, g[k], w[k], gt, c[k], h = _terms(gap[k], n_left[r], n_right[r], n_ties[r], tie, model)
-            value += f
-            shared_gradient[0] += gt
-            information[0, 0] += h
+        if model == PLAIN:
+            part = slice(first, first + size)
+            value += _plain_terms(gap, n_left[part], n_right[part], g, w)
+        else:
+            for k in range(size):
+                r = first + k
+                f, g[k], w[k], gt, c[k], h = _terms(gap[k], n_left[r], n_right[r], n_ties[r], tie, model)
+                value += f
+                shared_gradient[0] += gt
+                information[0, 0] += h
         for k in range(size, _LANES):
             g[k] = w[k] = c[k] = 0.0
         for a in range(begin, d):
