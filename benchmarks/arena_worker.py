@@ -1,7 +1,7 @@
-"""Fit arena-rank's contextual Bradley-Terry model, or evalica's plain one, to votes in a file.
+"""Fit our Bradley-Terry model, arena-rank's contextual one, or evalica's plain one, to votes in a file.
 
 It is run by the interpreter that has the library: arena-rank pins a NumPy of its own, so that it lives apart from the
-other peers.
+other peers. Every library fits twice in a process of its own, with its votes in memory: the first call and a warm one.
 """
 
 from __future__ import annotations
@@ -13,14 +13,44 @@ from typing import Any
 
 
 def main(file: str, out: str, what: str) -> None:
-    """Write scores and coefficients of the votes in `file` to `out`, and print the times."""
+    """Write scores and coefficients of the votes in `file` to `out`, and print the times.
+
+    `what` names a fit of a peer, or holds the settings of ours as JSON.
+    """
     import numpy as np
 
+    if what.startswith("{"):
+        concordant(file, out, json.loads(what))
+        return
     votes = np.load(file)
     if what == "evalica":
         evalica(votes, out)
     else:
         arena_rank(votes, out, intervals=what == "intervals")
+
+
+def concordant(file: str, out: str, params: dict[str, Any]) -> None:
+    """Fit by Concordant, given pickled comparisons."""
+    import pickle
+    import resource
+
+    import numpy as np
+
+    import concordant as cc
+
+    with open(file, "rb") as pickled:
+        votes = pickle.load(pickled)
+    found: dict[str, Any] = {}
+    for call in ("first call", "warm"):
+        started, busy = time.perf_counter(), time.process_time()
+        model = cc.BradleyTerry(**params)
+        board = model.fit_predict(votes)
+        found[call] = {"seconds": time.perf_counter() - started, "cpu": time.process_time() - busy}
+        found[call]["megabytes"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    order = np.argsort([int(str(item)[1:]) for item in board.items])
+    coeffs = list(getattr(model, "covariate_effects_", {}).values())
+    np.savez(out, ratings=board.score[order], coeffs=np.array(coeffs))
+    print(json.dumps(found))
 
 
 def evalica(votes: Any, out: str) -> None:

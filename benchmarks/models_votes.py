@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 import resource
 import subprocess
 import sys
@@ -445,7 +446,6 @@ def style_speed() -> dict[str, Any]:
         s["items"], s["votes"], covariates=beta, ties=0.0, n_experts=s["experts"], random_state=SEED
     )
     votes = sample.comparisons
-    boards = {}
     plain, styled = {"covariates": []}, {"covariates": "all"}
     kinds: dict[str, dict[str, Any]] = {
         "plain, scores": {**plain, "uncertainty": "none", "prior": 0},
@@ -455,67 +455,69 @@ def style_speed() -> dict[str, Any]:
         "five covariates, clustered intervals": styled,
     }
     arena_python = os.environ.get("CONCORDANT_ARENA_PYTHON", "")
-    peers = {
+    tools = {f"Concordant: {name}": (sys.executable, json.dumps(params)) for name, params in kinds.items()} | {
         "arena-rank: five covariates, scores": (arena_python, "scores"),
         "arena-rank: five covariates, intervals": (arena_python, "intervals"),
         "evalica: plain, scores": (PEERS_PYTHON, "evalica"),
     }
-    for params in kinds.values():
-        cc.BradleyTerry(**params).fit_predict(votes.select_rows(range(20_000)))
     taken: dict[str, list[tuple[float, float]]] = {}
-    gaps: dict[str, dict[str, float]] = {}
+    found: dict[str, dict[str, Any]] = {}
+    memory = 0.0
     with TemporaryDirectory() as folder:
-        given, out = f"{folder}/votes.npz", f"{folder}/found.npz"
+        ours, theirs = f"{folder}/votes.pickle", f"{folder}/votes.npz"
+        Path(ours).write_bytes(pickle.dumps(votes, protocol=5))
         pairs = np.stack([votes.left, votes.right], axis=1)
-        np.savez(given, pairs=pairs, won=votes.n_left, x=votes.covariates, n_items=s["items"])
-        worker = Path(__file__).with_name("arena_worker.py")
-        # Ours and theirs take turns.
+        np.savez(theirs, pairs=pairs, won=votes.n_left, x=votes.covariates, n_items=s["items"])
+        worker, out = Path(__file__).with_name("arena_worker.py"), f"{folder}/found.npz"
+        # Ours and theirs take turns, each call in a process of its own.
         for _ in range(s["repeats"]):
-            for name, params in kinds.items():
-                started, busy = perf_counter(), process_time()
-                model = cc.BradleyTerry(**params)
-                boards[name] = model, model.fit_predict(votes)
-                cost = perf_counter() - started, process_time() - busy
-                taken.setdefault(f"Concordant: {name}", []).append(cost)
-            memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-            for name, (python, what) in peers.items():
+            for name, (python, what) in tools.items():
                 if not Path(python).is_file():
                     continue
-                said = subprocess.run([python, worker, given, out, what], capture_output=True, text=True, check=True)
+                command = [python, worker, ours if python == sys.executable else theirs, out, what]
+                said = subprocess.run(command, capture_output=True, text=True, check=True)
                 for call, used in json.loads(said.stdout.splitlines()[-1]).items():
                     taken.setdefault(f"{name}, {call}", []).append((used["seconds"], used["cpu"]))
-                if what == "intervals":
-                    continue
-                theirs = np.load(out)
-                model, board = boards["plain, scores" if what == "evalica" else "five covariates, scores"]
-                order = np.argsort([int(str(item)[1:]) for item in board.items])
-                gaps[name] = {"scores": float(np.abs(board.score[order] - theirs["ratings"][order]).max())}
-                if "coeffs" in theirs.files:
-                    ours = np.array(list(model.covariate_effects_.values()))
-                    gaps[name]["coefficients"] = float(np.abs(ours - theirs["coeffs"]).max())
+                    memory = max(memory, used.get("megabytes", 0.0))
+                with np.load(out) as saved:
+                    found[name] = dict(saved)
+    gaps: dict[str, dict[str, float]] = {}
+    for name in ("arena-rank: five covariates, scores", "evalica: plain, scores"):
+        if name in found:
+            own = found["Concordant: " + name.split(": ")[1]]
+            gaps[name] = {"scores": float(np.abs(own["ratings"] - found[name]["ratings"]).max())}
+            if "coeffs" in found[name]:
+                gaps[name]["coefficients"] = float(np.abs(own["coeffs"] - found[name]["coeffs"]).max())
     rows = [[name, *np.median(costs, axis=0).tolist()] for name, costs in taken.items()]
     return {**s, "rows": rows, "gaps": gaps, "megabytes": memory}
 
 
 def _style_speed(r: dict[str, Any]) -> str:
     rows = [[name, f"{wall:.2f} s", f"{cpu:.2f} s"] for name, wall, cpu in r["rows"]]
-    turns = " that take turns with theirs" if "limit" in r else ""
+    alike = any(name.startswith("Concordant") and name.endswith(", warm") for name, _, _ in r["rows"])
+    how = (
+        f"medians of {r['repeats']} processes that take turns: every fit runs twice in a process of its own, with its "
+        f"votes in memory, and a process of ours held {r['megabytes']:,.0f} MB at most."
+        if alike
+        else f"medians of {r['repeats']} warm calls that take turns with theirs, and the process that made the votes "
+        f"and fitted all of ours held {r['megabytes']:,.0f} MB at most."
+    )
     note = (
         f"{r['votes']:,} votes without ties on {r['items']} items by {r['experts']:,} experts, five continuous "
         "covariates, so that no two votes are alike; votes in memory. arena-rank's penalty is set to 0, as is ours "
-        "where there are only scores; its intervals are not clustered. Ours are medians of "
-        f"{r['repeats']} warm calls{turns}, and the process that made the votes and fitted all of ours held "
-        f"{r['megabytes']:,.0f} MB at most."
+        f"where there are only scores; its intervals are not clustered. {'All' if alike else 'Ours'} are {how}"
     )
     for name, gap in r["gaps"].items():
         found = " and ".join(f"{size:.0e} of {what}" for what, size in gap.items())
         note += f" Largest differences to {name.split(':')[0]}: {found}."
     wall = {name: seconds for name, seconds, _ in r["rows"]}
-    for what in ("scores", "intervals") if "limit" in r else ():
-        theirs = wall.get(f"arena-rank: five covariates, {what}, warm")
-        if theirs is not None:
-            times = theirs / wall[f"Concordant: five covariates, {what}"]
-            note += f" arena-rank takes {times:.1f} times our time for {what}; the least asked is {r['limit']} times."
+    for what in ("scores", "intervals"):
+        for call in ("first call", "warm") if alike else ("warm",):
+            theirs = wall.get(f"arena-rank: five covariates, {what}, {call}")
+            if theirs is not None:
+                times = theirs / wall[f"Concordant: five covariates, {what}" + f", {call}" * alike]
+                note += f" arena-rank takes {times:.1f} times our time for {what}{f' ({call})' * alike};"
+                note += f" the least asked is {r['limit']} times."
     return note + "\n\n" + table(["fit", "time", "CPU time"], rows)
 
 

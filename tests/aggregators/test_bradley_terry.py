@@ -546,6 +546,33 @@ def test_who_cannot_be_placed_is_named(rows: Any, words: str) -> None:
     assert np.isfinite(got.score).all()
 
 
+@pytest.mark.parametrize("enough", [0, 1, 2, 32])
+def test_an_estimate_exists_where_wins_lead_from_every_item_to_every_other(
+    enough: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_bradley_terry_identifiability, "_ENOUGH_PAIRS", enough)
+    n, random = 9, np.random.default_rng(4)
+    pairs = [(i, j) for i in range(n) for j in range(i + 1, n)]
+    seen = set()
+    for favourite in [0.5, 0.9, 1.0] * 10:
+        # The first items hardly ever lose, or never.
+        won = random.random(len(pairs)) < np.where(np.array(pairs)[:, 0] < 2, favourite, 0.5)
+        reach = np.eye(n, dtype=bool)
+        for (i, j), left in zip(pairs, won.tolist(), strict=True):
+            reach[(i, j) if left else (j, i)] = True
+        for _ in range(n):
+            reach = reach @ reach
+        rows = [(i, j, float(left), float(not left), 0.0) for (i, j), left in zip(pairs, won.tolist(), strict=True)]
+        method = cc.BradleyTerry(prior=0, uncertainty="none")
+        seen.add(bool(reach.all()))
+        if reach.all():
+            method.fit(comparisons(rows))
+        else:
+            with pytest.raises(NoFiniteEstimateError, match="no finite Bradley-Terry estimate"):
+                method.fit(comparisons(rows))
+    assert seen == {True, False}
+
+
 def test_loose_instances_are_counted_and_lists_are_not_nagged() -> None:
     chain = [(0, 1, 1.0, 0.0, 0.0)]
     votes = cc.concat([comparisons(chain, instance=f"q{k}") for k in range(4)])

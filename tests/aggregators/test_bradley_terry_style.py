@@ -188,6 +188,21 @@ def test_votes_with_equal_covariates_collapse() -> None:
     assert whole.coefficient_table_["stderr"].to_list() == pytest.approx(again.coefficient_table_["stderr"].to_list())
 
 
+@pytest.mark.parametrize("uncertainty", ["information", "sandwich", "bootstrap"])
+@pytest.mark.parametrize("side", [False, True])
+def test_votes_that_are_not_merged_give_the_same(side: bool, uncertainty: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    from concordant.kernels import bradley_terry_votes
+
+    given = votes(400, experts=9, grid=True)
+    model = cc.BradleyTerry(covariates=NAMES, side_effect=side, uncertainty=uncertainty, n_bootstrap=5)
+    want, effects = model.fit_predict(given), model.covariate_effects_
+    monkeypatch.setattr(bradley_terry_votes, "_is_continuous", lambda _: True)
+    got = model.fit_predict(given)
+    np.testing.assert_allclose(got.score, want.score, atol=1e-10)
+    np.testing.assert_allclose(got.stderr, want.stderr, rtol=1e-8)
+    assert model.covariate_effects_ == pytest.approx(effects, rel=1e-9)
+
+
 @pytest.mark.parametrize("prior", [0.0, 0.1])
 def test_many_votes_start_from_some_and_are_added_up_in_parts(prior: float, monkeypatch: pytest.MonkeyPatch) -> None:
     from concordant.aggregators import _bradley_terry_fit, _bradley_terry_style

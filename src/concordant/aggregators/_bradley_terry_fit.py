@@ -65,7 +65,7 @@ _DENSE = 4096
 # Votes with covariates are evaluated in at most so many parts, of at least so many rows.
 _MOST_PARTS, _PART_ROWS = 8, 100_000
 # From so many votes with covariates on, every 16th gives the start, unless that is far away.
-_MANY_ROWS, _SAMPLED, _SAMPLE_STEPS, _FAR = 200_000, 16, 8, 8.0
+_MANY_ROWS, _SAMPLED, _SAMPLE_STEPS, _FAR = 200_000, 16, 4, 8.0
 
 NO_TIES = Shared()
 

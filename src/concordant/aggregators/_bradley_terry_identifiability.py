@@ -17,7 +17,8 @@ from concordant.aggregators._mle_existence import (
     others_alike,
 )
 from concordant.aggregators._pairwise_outcomes import PairwiseOutcomes
-from concordant.arrays import Codes, Floats
+from concordant.arrays import Codes, Floats, Ints
+from concordant.data.index import Slots
 from concordant.errors import ConcordantWarning, IdentifiabilityWarning, NoFiniteEstimateError, Setting
 from concordant.inference.uncertainty import some_items
 
@@ -49,6 +50,8 @@ class Warn(Protocol):
 _DIVERGED_GAP = 30.0
 # Information below this part of the largest eigenvalue, or of the outcomes, does not bound some coefficients.
 _SINGULAR = 1e-12
+# So many pairs for every item nearly always connect them all by wins.
+_ENOUGH_PAIRS = 32
 
 
 def win_graph(pairs: Pairs, ties: bool) -> tuple[Codes, Codes]:
@@ -88,10 +91,9 @@ def warn_unplaced(
         unplaced = disconnected_instances(one, other, slots)
         why = explain_disconnected(one, other, slots, int(unplaced[0])) if len(unplaced) else ""
     else:
-        tail, head = win_graph(outcomes.pairs, ties)
-        unplaced = instances_without_mle(tail, head, slots)
+        unplaced = _instances_without_mle(outcomes.pairs, ties, slots)
         unplaced = unplaced if maximum_likelihood else unplaced[~silent[unplaced]]
-        why = explain_no_mle(tail, head, slots, int(unplaced[0])) if len(unplaced) else ""
+        why = explain_no_mle(*win_graph(outcomes.pairs, ties), slots, int(unplaced[0])) if len(unplaced) else ""
     more = others_alike(len(unplaced))
     if maximum_likelihood and len(unplaced):
         raise NoFiniteEstimateError(
@@ -105,6 +107,19 @@ def warn_unplaced(
             "interval.",
             IdentifiabilityWarning,
         )
+
+
+def _instances_without_mle(pairs: Pairs, ties: bool, slots: Slots) -> Ints:
+    """Return the instances whose win graph is not strongly connected."""
+    step = len(pairs.left) // max(_ENOUGH_PAIRS * slots.n_slots, 1)
+    if step > 1:
+        # Where the wins of some pairs connect all items, those of all pairs do.
+        names = ("left", "right", "n_left", "n_right", "n_ties")
+        some = pairs._replace(**{name: getattr(pairs, name)[::step] for name in names})
+        found = instances_without_mle(*win_graph(some, ties), slots)
+        if not len(found):
+            return found
+    return instances_without_mle(*win_graph(pairs, ties), slots)
 
 
 def warn_all_ties(n_ties: float, among: str, warn: Warn) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 
 from concordant.aggregators._bradley_terry_identifiability import Warn
 from concordant.aggregators._vote_outcomes import VoteOutcomes
-from concordant.arrays import Floats, Ints
+from concordant.arrays import Floats, Ints, read_only
 from concordant.base.contract import Votes
 from concordant.base.params import Constraint
 from concordant.data.comparisons import Comparisons
@@ -38,6 +38,7 @@ __all__ = [
     "check_separation",
     "check_sides",
     "chosen",
+    "columns",
     "design",
     "difference",
     "names_of",
@@ -126,36 +127,36 @@ def warn_unused(covariates: Sequence[str] | str | None, votes: Votes, warn: Warn
     )
 
 
-def _columns(votes: Comparisons, names: Sequence[str]) -> Floats:
+def columns(votes: Votes, names: Sequence[str]) -> Floats:
+    """Return the covariates of every row; all of them in their order are not copied."""
+    chosen(list(names), votes)
+    if not isinstance(votes, Comparisons):
+        raise KindError("covariates are columns of comparisons.")
     known = votes.covariate_names.tolist()
+    if known == list(names):
+        return votes.covariates
     return np.asarray(votes.covariates[:, [known.index(name) for name in names]], dtype=np.float64)
 
 
 def units(votes: Comparisons, names: Sequence[str], ties: bool) -> Floats:
     """Return the root mean square of each covariate over the outcomes; raise for one that is 0 everywhere."""
+    from concordant.kernels.bradley_terry_votes import root_mean_squares
+
     n = votes.n_left + votes.n_right + (votes.n_ties if ties else 0.0)
-    x = _columns(votes, names)
-    total = float(n.sum())
-    held = slice(None) if (n > 0).all() else n > 0
     # The largest value is taken out first, so that squares do not overflow.
-    largest = np.array([max(float(c[held].max(initial=0.0)), -float(c[held].min(initial=0.0))) for c in x.T])
+    largest, over_largest = root_mean_squares(*read_only(columns(votes, names), n))
     empty = [name for name, size in zip(names, largest.tolist(), strict=True) if size == 0]
-    if empty and total:
+    if empty and n.any():
         raise DataError(
             f"covariate {quote(empty[0])} is 0 in every vote: left and right never differ in it. Leave it out."
         )
-    largest = np.where(largest > 0, largest, 1.0)
-    squares = [float(np.einsum("i,i,i", n, c / size, c / size)) for c, size in zip(x.T, largest, strict=True)]
-    out: Floats = largest * np.sqrt(np.array(squares) / max(total, 1e-300))
+    out: Floats = largest * over_largest
     return np.where(out > 0, out, 1.0)
 
 
 def design(votes: Votes, names: Sequence[str], unit: Floats) -> Floats:
     """Return the covariates of every row in their units for the fit."""
-    chosen(list(names), votes)
-    if not isinstance(votes, Comparisons):
-        raise KindError("covariates are columns of comparisons.")
-    return _columns(votes, names) / unit
+    return columns(votes, names) / unit
 
 
 def difference(names: Sequence[str], given: Mapping[str, Any] | None) -> Floats:

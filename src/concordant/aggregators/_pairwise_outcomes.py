@@ -225,9 +225,7 @@ class ComparisonOutcomes(PairwiseOutcomes):
 
     @property
     def comparison_graph(self) -> tuple[Codes, Codes]:
-        p = self.pairs
-        met = p.outcomes > 0
-        return p.left[met], p.right[met]
+        return self.pairs.left, self.pairs.right
 
     def _clusters(self, instance: int) -> tuple[tuple[int, int], Codes, int]:
         """Return where the rows of an instance begin and end, the cluster of each row, and the number of clusters.

@@ -31,17 +31,25 @@ _KEPT_BYTES = 100_000_000
 class VoteOutcomes(ComparisonOutcomes):
     """Pairwise outcomes of comparisons with covariates: `x` holds left minus right of each, one row for each row.
 
-    With `habits` the votes of an expert stay apart, and `offset` holds what habits add to the logit of each row of
-    `statistics`.
+    The fit takes them over their `unit`. With `habits` the votes of an expert stay apart, and `offset` holds what
+    habits add to the logit of each row of `statistics`.
     """
 
     has_covariates = True
 
     def __init__(
-        self, votes: Comparisons, ties: bool, sided: bool, x: Floats, habits: HabitDesign | None = None
+        self,
+        votes: Comparisons,
+        ties: bool,
+        sided: bool,
+        x: Floats,
+        *,
+        unit: Floats | None = None,
+        habits: HabitDesign | None = None,
     ) -> None:
         super().__init__(votes, ties, sided)
         self.x = np.ascontiguousarray(x)
+        self.unit = np.ones(x.shape[1]) if unit is None else unit
         self.habits = habits
         self.habit_fit: HabitFit | None = None
         self._last: tuple[Any, ExpertGradients] | None = None
@@ -58,7 +66,8 @@ class VoteOutcomes(ComparisonOutcomes):
 
         left, right, *counts = self.rows
         apart = None if self.habits is None else self.votes.row_expert
-        return collapse_votes(left, right, np.stack(counts), self.x, self.pairs, sided=self.sided, apart=apart)
+        how: dict[str, Any] = {"unit": self.unit, "sided": self.sided, "apart": apart}
+        return collapse_votes(left, right, (counts[0], counts[1], counts[2]), self.x, self.pairs, **how)
 
     @cached_property
     def habit_rows(self) -> HabitRows:
@@ -124,7 +133,7 @@ class VoteOutcomes(ComparisonOutcomes):
             columns = (v.left, v.right, v.n_left, v.n_right, v.n_ties)
             given = columns, np.ascontiguousarray(v.x[:, 1:]), v.offset, own, (first, last), slots, n
             return ExpertGradients(*vote_gradients(*given, score, shared, learned), np.ones(n))
-        given = self.rows, self.x, np.zeros(self.votes.n_rows), cluster, ends, slots, n
+        given = self.rows, self.x / self.unit, np.zeros(self.votes.n_rows), cluster, ends, slots, n
         return ExpertGradients(*vote_gradients(*given, score, shared, learned), np.ones(n))
 
     def resampled(self, streams: Sequence[np.random.Generator]) -> VoteRows:
@@ -132,10 +141,10 @@ class VoteOutcomes(ComparisonOutcomes):
         votes, row_of = self._collapsed
         if not self.has_experts:
             return with_reweighted_outcomes(votes, streams)
-        factor = self._expert_factors(streams)
-        turned = (self.votes.left > self.votes.right) & (not self.sided)
-        _, _, n_left, n_right, n_ties = self.rows
-        drawn = np.where(turned, n_right, n_left), np.where(turned, n_left, n_right), n_ties
         held = row_of >= 0
-        counts = np.stack([np.bincount(row_of[held], (c * factor)[held], len(votes.left)) for c in drawn])
+        row, factor = row_of[held], self._expert_factors(streams)[held]
+        left, _, n_left, n_right, n_ties = (column[held] for column in self.rows)
+        turned = votes.left[row] != left
+        drawn = np.where(turned, n_right, n_left), np.where(turned, n_left, n_right), n_ties
+        counts = np.stack([np.bincount(row, c * factor, len(votes.left)) for c in drawn])
         return votes._replace(n_left=counts[0], n_right=counts[1], n_ties=counts[2])

@@ -509,10 +509,10 @@ class BradleyTerry(ChoiceModel):
             self._warn_dropped_ties(votes)
         if not self._style and not self._has_habits:
             return ComparisonOutcomes(votes, ties, self.side_effect)
-        x = style.design(votes, list(self._style), self._style_units)
+        x, unit = style.columns(votes, list(self._style)), self._style_units
         if not self._has_habits:
-            return VoteOutcomes(votes, ties, self.side_effect, x)
-        by_expert = VoteOutcomes(votes, ties, self.side_effect, x, self._habit_design)
+            return VoteOutcomes(votes, ties, self.side_effect, x, unit=unit)
+        by_expert = VoteOutcomes(votes, ties, self.side_effect, x, unit=unit, habits=self._habit_design)
         if "habit_details_" in self.__dict__:
             by_expert.set_habits(self._known_habits(votes))
         return by_expert

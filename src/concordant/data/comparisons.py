@@ -305,6 +305,8 @@ class Comparisons(ExpertContainer):
     @cached_property
     def row_starts(self) -> Ints:
         """The offsets of the rows of each instance."""
+        if len(self) == 1:
+            return freeze(np.array([0, self.n_rows]))
         return freeze(np.searchsorted(self.slots.instance[self.left], np.arange(len(self) + 1)).astype(np.int64))
 
     def collapse(self, *, keep: Iterable[str] = ()) -> Self:
