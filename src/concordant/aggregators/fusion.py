@@ -104,7 +104,8 @@ def sum_by_slot(
         return rest + sum_by_slot(preferences, terms - np.repeat(absent, preferences.list_lengths), weights, fine=fine)
     if weights is not None:
         terms = terms * np.repeat(weights, preferences.list_lengths)
-    starts, most = row_starts(preferences), np.diff(preferences.list_starts)
+    starts, lists = row_starts(preferences), preferences.list_starts
+    most = lists[1:] - lists[:-1]
     return exact_sums(terms, preferences.slot, preferences.n_slots, starts, most, fine=fine)
 
 
