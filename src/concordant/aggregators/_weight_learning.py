@@ -117,7 +117,10 @@ class _TermRows(NamedTuple):
 
 
 class _Minimum(NamedTuple):
-    """The weights of least loss, the Hessian where the last step began, and whether the steps ended by themselves."""
+    """The weights of least loss, the Hessian where the last step began, and whether the steps ended by themselves.
+
+    The Hessian is NaN for weights that could not move there.
+    """
 
     weights: Floats
     hessian: Floats
