@@ -101,6 +101,21 @@ def test_no_other_weights_are_better(ridge: float) -> None:
     np.testing.assert_allclose(near, found, atol=1e-8)
 
 
+def test_a_hessian_of_some_weights_is_completed_where_it_is_used() -> None:
+    made, _, n = problem(0.001)
+    u = np.array([1.2, 0.7, 0.4, 0.1])
+    wanted = np.array([True, False, True, True])
+    some = made.hessian(u, wanted)
+    among = np.ix_(wanted, wanted)
+    np.testing.assert_allclose(some[among], made.hessian(u)[among], rtol=1e-13)
+    assert np.isnan(some[1]).all()
+    assert np.isnan(some[:, 1]).all()
+    found, hessian, settled = made.minimise(u, some, still=1e-9)
+    assert settled
+    assert not np.isnan(hessian[1, 1])
+    np.testing.assert_allclose(found, made.minimise(np.ones(n)).weights, atol=1e-8)
+
+
 def test_a_perfect_expert_has_finite_weights() -> None:
     p, labels = sample(8, quality={"oracle": 60.0, "noise": 0.0}, missing=0.0)
     rrf = cc.RRF(weights="learned").fit(p, labels)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from concordant.kernels.lists import exact_sums, offsets_of
 
-terms = st.floats(-1e3, 1e3) | st.floats(-1e-9, 1e-9) | st.sampled_from([0.1, 0.2, 0.3, 1e12])
+terms = st.floats(-1e3, 1e3) | st.floats(-1e-9, 1e-9) | st.sampled_from([0.1, 0.2, 0.3, 1e12, 1e299, -3e299])
 groups = st.lists(st.lists(st.tuples(st.integers(0, 2), terms), max_size=8), max_size=4)
 
 

@@ -16,14 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from concordant.aggregators.fusion import WeightedFusion
-from concordant.arrays import Codes, Floats, Ints
+from concordant.arrays import Bools, Codes, Floats, Ints, read_only
 from concordant.base.weights import list_weights
 from concordant.data.preferences import Preferences
 from concordant.errors import ConvergenceWarning, DataError, IdentifiabilityWarning, listing
 from concordant.execution import map_instances, without_progress
-from concordant.features.expert_features import slot_keys
+from concordant.features.expert_features import row_keys
 from concordant.inference.experts import check_known
-from concordant.kernels.lists import list_ids, offsets_of
+from concordant.kernels.lists import list_sums, offsets_of, ranges
 from concordant.learning.checkpoints import without_checkpoint
 from concordant.learning.optimisers import max_norm
 from concordant.learning.shift import TrainingSummary, value_ranges
@@ -48,6 +48,8 @@ _STILL = 1e-8
 _CLOSE = 1e-3
 # A Hessian from elsewhere is kept while every step is shorter than this part of the step before.
 _CONTRACTION = 0.4
+# The Hessian also has the weights at 0 whose slope is below this part of the largest: in a fold they may be free.
+_NEAR = 0.3
 # Scores that differ by less than this part of the largest differ by rounding, and are a tie.
 _DIGITS = 11
 _LARGEST = float(np.finfo(np.float64).max)
@@ -56,10 +58,10 @@ _MOST_PARTS, _PART_ROWS = 8, 50_000
 
 
 class TermCandidate(NamedTuple):
-    """One way to make the terms of all rows, and what sets it apart."""
+    """One way to make the terms of all rows from their values, and what sets it apart."""
 
     chosen: dict[str, Any]
-    terms: Callable[[Preferences], Floats]
+    terms: Callable[[Floats], Floats]
 
 
 class LearnedWeights(NamedTuple):
@@ -71,44 +73,54 @@ class LearnedWeights(NamedTuple):
 
 
 class _TermRows(NamedTuple):
-    """The terms of a part, slot by slot."""
+    """The terms of a part, list by list, as the kernels of `weighted_lists` take them."""
 
     offsets: Ints
     starts: Ints
     block: Codes
-    X: Floats
+    first: Ints
+    last: Ints
+    slot: Codes
+    x: Floats
 
     @staticmethod
     def of(p: Preferences, terms: Floats, column: Ints, list_weight: Floats | None) -> _TermRows:
-        """Return the rows of the experts who have a column; the others have -1."""
-        return _RowOrder.of(p, column).rows(p, terms, list_weight)
-
-
-class _RowOrder(NamedTuple):
-    """The order of the rows of a part, slot by slot, whatever their terms."""
-
-    kept: Ints
-    starts: Ints
-    block: Codes
-
-    @staticmethod
-    def of(p: Preferences, column: Ints) -> _RowOrder:
-        """Return the order of the rows of the experts who have a column; the others have -1."""
-        block = column[p.row_expert] if p.n_rows else np.zeros(0, dtype=np.int64)
+        """Return the terms of the experts who have a column, weighed by list; the others have -1."""
+        block = column[p.list_expert]
         kept = np.flatnonzero(block >= 0)
-        kept = kept[np.lexsort((block[kept], p.slot[kept]))]
-        starts = offsets_of(np.bincount(p.slot[kept], minlength=p.n_slots))
-        return _RowOrder(kept, starts, block[kept].astype(np.int32))
+        kept = kept[np.lexsort((block[kept], p.list_instance[kept]))]
+        starts = offsets_of(np.bincount(p.list_instance[kept], minlength=len(p)))
+        of_list = starts, block[kept].astype(np.int32), p.list_offsets[kept], p.list_offsets[kept + 1]
+        return _TermRows(*read_only(p.slots.offsets, *of_list, p.slot, terms)).with_terms(p, terms, list_weight)
 
-    def rows(self, p: Preferences, terms: Floats, list_weight: Floats | None) -> _TermRows:
-        """Return the terms of these rows, weighed by list."""
+    def with_terms(self, p: Preferences, terms: Floats, list_weight: Floats | None) -> _TermRows:
+        """Return the same lists with other terms."""
         if list_weight is not None:
             terms = terms * np.repeat(list_weight, p.list_lengths)
-        return _TermRows(p.slots.offsets, self.starts, self.block, terms[self.kept][:, None])
+        return self._replace(x=read_only(terms)[0])
+
+    def keys(self, names: Sequence[str]) -> NDArray[np.uint64]:
+        """Return a hash of the terms of every slot."""
+        row = ranges(self.first, self.last)
+        block = np.repeat(self.block, self.last - self.first)
+        out = np.zeros(int(self.offsets[-1]), dtype=np.uint64)
+        np.add.at(out, self.slot[row], row_keys(self.x[row, None], block, names))
+        return out
+
+    def scores(self, w: Floats, instances: Ints | None = None) -> Floats:
+        """Return the weighted sum of the terms of every slot, 0 for those of other instances."""
+        from concordant.kernels.weighted_lists import list_scores
+
+        out = np.zeros(int(self.offsets[-1]))
+        list_scores(*self, w, np.arange(len(self.offsets) - 1) if instances is None else instances, out)
+        return out
 
 
 class _Minimum(NamedTuple):
-    """The weights of least loss, the Hessian where the last step began, and whether the steps ended by themselves."""
+    """The weights of least loss, the Hessian where the last step began, and whether the steps ended by themselves.
+
+    The Hessian is NaN for weights that could not move there.
+    """
 
     weights: Floats
     hessian: Floats
@@ -164,21 +176,13 @@ class _RidgePathLearner:
     def _steepness(self) -> float:
         """Return the weight under which equal weights give scores of spread 1, so that ridges mean the same for all."""
         rows = self._parts["train"]
+        score = rows.scores(np.ones(self._n))
         used = ~np.isnan(self._target)
-        instance = list_ids(rows.offsets)[used]
-        score = self._sum(rows, np.ones(self._n), None)[used]
-        sizes = np.bincount(instance, minlength=len(rows.offsets) - 1)
-        mean = np.bincount(instance, weights=score, minlength=len(sizes)) / np.maximum(sizes, 1)
-        spread = float(np.sqrt(np.mean((score - mean[instance]) ** 2)))
+        sizes = list_sums(used.astype(np.int64), rows.offsets)
+        mean = list_sums(np.where(used, score, 0.0), rows.offsets) / np.maximum(sizes, 1)
+        score -= np.repeat(mean, np.diff(rows.offsets))
+        spread = float(np.sqrt(np.mean(score[used] ** 2)))
         return 1.0 / spread if spread > 0 else 1.0
-
-    def _sum(self, rows: _TermRows, w: Floats, instances: Ints | None) -> Floats:
-        from concordant.kernels.expert_rows import linear_scores
-
-        out = np.zeros(int(rows.offsets[-1]))
-        which = np.arange(len(rows.offsets) - 1) if instances is None else instances
-        linear_scores(*rows, w[:, None], which, out)
-        return out
 
     def start(self) -> Floats:
         return self._start
@@ -202,11 +206,12 @@ class _RidgePathLearner:
             return ((total - prior) * all_ - (part - prior) * out) / left + prior
 
         start = rest(point.value, value, energy), rest(point.gradient, gradient, pull)
-        hessian = rest(point.hessian, held.hessian(weights), penalty)
+        known = ~np.isnan(point.hessian.diagonal())
+        hessian = rest(point.hessian, held.hessian(weights, known), penalty)
         return self._cut(problem.minimise(weights, hessian, still=_CLOSE, start=start).weights)
 
     def follow_path(self) -> None:
-        """Follow the whole path, with all threads: folds wait for it otherwise, each in a thread of its own."""
+        """Follow the whole path, with all free threads: folds wait for it otherwise, each in a thread of its own."""
         self._point(len(self.ridges) - 1)
 
     def exact(self, number: int) -> _Minimum:
@@ -243,9 +248,15 @@ class _RidgePathLearner:
         return np.where(found > _STILL * max(float(found.max()), 1.0), found, 0.0)
 
     def scores(self, parameters: Floats, part: str, instances: Ints | None) -> Floats:
-        score = self._sum(self._parts[part], parameters, instances)
-        largest = max_norm(score)
-        return np.round(score / largest, _DIGITS) if largest > 0 else score
+        rows = self._parts[part]
+        score = rows.scores(parameters, instances)
+        used: Any = slice(None)
+        if instances is not None:
+            used = ranges(rows.offsets[instances], rows.offsets[instances + 1])
+        largest = max_norm(score[used])
+        if largest > 0:
+            score[used] = np.round(score[used] / largest, _DIGITS)
+        return score
 
 
 class _RidgeLoss:
@@ -258,40 +269,47 @@ class _RidgeLoss:
         self.unit = unit
         self.penalty = penalty
         # Parts are added up side by side. Their number depends on the data alone, so that sums do too.
-        n_rows = len(rows.X) * len(instances) // max(len(rows.offsets) - 1, 1)
+        n_rows = len(rows.x) * len(instances) // max(len(rows.offsets) - 1, 1)
         n_parts = min(max(n_rows // _PART_ROWS, 1), _MOST_PARTS, max(len(instances), 1))
         self._parts = np.array_split(instances, n_parts)
+        # The softmax at the weights that were last asked for.
+        self._share = np.empty(len(target))
+        self._at: Floats | None = None
 
     def value(self, u: Floats) -> tuple[float, Floats]:
         """Return the loss and its gradient."""
-        from concordant.kernels.listwise import cross_entropy
+        from concordant.kernels.weighted_lists import cross_entropy
 
-        w = (u * self.unit)[:, None]
+        w = u * self.unit
 
         def work(k: int) -> tuple[float, Floats]:
-            gradient = np.zeros((len(u), 1))
-            return cross_entropy(*self.rows, w, self.target, self._parts[k], gradient), gradient[:, 0]
+            gradient = np.zeros(len(u))
+            return cross_entropy(*self.rows, w, self.target, self._parts[k], self._share, gradient), gradient
 
         with without_progress():
             sums = map_instances(work, len(self._parts))
+        self._at = u
         pull = self.penalty @ u
         n = len(self.instances)
         loss, gradient = sum(own for own, _ in sums), sum(own for _, own in sums)
         return loss / n + 0.5 * float(u @ pull), gradient * (self.unit / n) + pull
 
-    def hessian(self, u: Floats) -> Floats:
-        """Return the second derivatives."""
-        from concordant.kernels.listwise import hessian
+    def hessian(self, u: Floats, wanted: Bools | None = None) -> Floats:
+        """Return the second derivatives by the wanted weights, all of them by default; the others are NaN."""
+        from concordant.kernels.weighted_lists import hessian
 
-        w = (u * self.unit)[:, None]
+        if self._at is None or not np.array_equal(self._at, u):
+            self.value(u)
+        blocks = np.ones(len(u), dtype=np.bool_) if wanted is None else wanted
 
         def work(k: int) -> Floats:
             out = np.zeros((len(u), len(u)))
-            hessian(*self.rows, w, self.target, self._parts[k], out)
+            hessian(*self.rows, self._share, blocks, self._parts[k], out)
             return out
 
         with without_progress():
             total: Floats = sum(map_instances(work, len(self._parts)), np.zeros((len(u), len(u))))
+        total[~blocks] = total[:, ~blocks] = np.nan
         return total * (self.unit**2 / len(self.instances)) + self.penalty
 
     def minimise(
@@ -319,24 +337,27 @@ class _RidgeLoss:
         value, gradient = self.value(u) if start is None else start
         kept, last = hessian, np.inf
         for _ in range(_MOST_STEPS):
-            bend = self.hessian(u) if kept is None else kept
             free = (u > 0) | (gradient < 0)
+            among = np.ix_(free, free)
+            if kept is None or np.isnan(kept[among]).any():
+                kept = self.hessian(u, free | (gradient < _NEAR * gradient.max()))
             if not free.any():
-                return _Minimum(u, bend, True)
+                return _Minimum(u, kept, True)
             step = np.zeros(len(u))
-            step[free] = -np.linalg.solve(bend[np.ix_(free, free)], gradient[free])
+            step[free] = -np.linalg.solve(kept[among], gradient[free])
             there = np.maximum(u + step, 0.0)
             length = float(np.abs(there - u).max())
             # The next step is shorter by at least as much as this one.
             following = length * length / last if length < last < np.inf else np.inf
             if still > _STILL and following <= still * max(float(there.max()), 1.0):
-                return _Minimum(there, bend, True)
+                return _Minimum(there, kept, True)
             u, value, gradient, moved = self._search(u, value, gradient, step)
             if moved <= still * max(float(u.max()), 1.0):
-                return _Minimum(u, bend, True)
-            kept = bend if hessian is not None and moved <= _CONTRACTION * last else None
+                return _Minimum(u, kept, True)
+            if hessian is None or moved > _CONTRACTION * last:
+                kept = None
             last = moved
-        return _Minimum(u, bend, False)
+        return _Minimum(u, self.hessian(u) if kept is None else kept, False)
 
     def _search(self, u: Floats, value: float, gradient: Floats, step: Floats) -> tuple[Floats, float, Floats, float]:
         """Return the weights part of the step away, halved until they are better as far as rounding lets one see."""
@@ -355,6 +376,7 @@ def learn(
     p: Preferences,
     labels: Labels | None,
     validation: Any,
+    values: Callable[[Preferences], Floats],
     candidates: Sequence[TermCandidate],
 ) -> LearnedWeights:
     """Return the best candidate and the weights of the experts, chosen by a metric on instances not learned from.
@@ -366,6 +388,8 @@ def learn(
         weights that are given, or None, only the candidate is chosen.
     p, labels, validation
         What is learned from, and what is chosen by.
+    values : function of Preferences
+        A number for every row, from which terms are made.
     candidates : sequence of TermCandidate
         How terms are made; of equals the first is kept, and where nothing can be held out the first is taken.
     """
@@ -389,21 +413,24 @@ def learn(
     if pair is None and len(truth.instances) < FEWEST_FOR_VALIDATION:
         candidates, ridges = candidates[:1], (_MIDDLE,) if free else ridges
     column = {e: at for at, e in enumerate(own)} if free else None
-    sources = {"train": _TermSource.of(owner, p, column)}
+    sources = {"train": _TermSource.of(owner, p, values, column)}
     if pair is not None:
-        sources["validation"] = _TermSource.of(owner, pair[0], column)
-    rows = sources["train"].rows(candidates[0])
-    check_distinguishable(slot_keys(rows.X, rows.block, rows.starts, own if free else [""]), truth, p, name)
+        sources["validation"] = _TermSource.of(owner, pair[0], values, column)
+    check_distinguishable(sources["train"].rows(candidates[0]).keys(own if free else [""]), truth, p, name)
 
     def chosen_of(
         tried: Sequence[TermCandidate], ridges: tuple[float, ...], start: Floats | None = None
     ) -> tuple[list[_RidgePathLearner], TrainingResult]:
         n = len(own) if free else 1
-        learners = []
-        for candidate in tried:
-            parts = {part: source.rows(candidate) for part, source in sources.items()}
-            learners.append(_RidgePathLearner(candidate, parts, target, n, ridges, truth.instances, start))
-            learners[-1].follow_path()
+
+        def learner_of(at: int) -> _RidgePathLearner:
+            parts = {part: source.rows(tried[at]) for part, source in sources.items()}
+            learner = _RidgePathLearner(tried[at], parts, target, n, ridges, truth.instances, start)
+            learner.follow_path()
+            return learner
+
+        with without_progress():
+            learners = map_instances(learner_of, len(tried))
         how: dict[str, Any] = {"votes": p, "labels": labels, "truth": truth, "validation": pair}
         found = train(owner, learners, passes=len(ridges), select=owner.select, cv=owner.cv, **how)
         return learners, found
@@ -459,25 +486,29 @@ def _require_known(owner: WeightedFusion, votes: Any, p: Preferences) -> None:
 
 
 class _TermSource(NamedTuple):
-    """A part of the data, from which every candidate makes its terms."""
+    """A part of the data, from which every candidate makes its terms: with values in their place, and list weights."""
 
     part: Preferences
-    order: _RowOrder
+    values: _TermRows
     list_weight: Floats | None
 
     @staticmethod
-    def of(owner: WeightedFusion, p: Any, column: dict[str, int] | None) -> _TermSource:
+    def of(
+        owner: WeightedFusion, p: Any, values: Callable[[Preferences], Floats], column: dict[str, int] | None
+    ) -> _TermSource:
         """Return the source of a part; without columns all experts share one, and count as much as is given."""
         if column is None:
             given = None if isinstance(owner.weights, str) else owner.weights
             weights = list_weights(p, given, type(owner).__name__, owner.unknown_experts)
-            return _TermSource(p, _RowOrder.of(p, np.zeros(p.n_experts, dtype=np.int64)), weights)
-        codes = np.array([column.get(e, -1) for e in p.experts], dtype=np.int64)
-        return _TermSource(p, _RowOrder.of(p, codes), p.list_weight)
+            codes = np.zeros(p.n_experts, dtype=np.int64)
+        else:
+            weights = p.list_weight
+            codes = np.array([column.get(e, -1) for e in p.experts], dtype=np.int64)
+        return _TermSource(p, _TermRows.of(p, values(p), codes, None), weights)
 
     def rows(self, candidate: TermCandidate) -> _TermRows:
         """Return the terms of a candidate."""
-        return self.order.rows(self.part, candidate.terms(self.part), self.list_weight)
+        return self.values.with_terms(self.part, candidate.terms(self.values.x), self.list_weight)
 
 
 def _normalised_weights(

@@ -7,7 +7,7 @@ order of experts: terms are rounded to a fine grid on which sums are exact.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
@@ -104,7 +104,8 @@ def sum_by_slot(
         return rest + sum_by_slot(preferences, terms - np.repeat(absent, preferences.list_lengths), weights, fine=fine)
     if weights is not None:
         terms = terms * np.repeat(weights, preferences.list_lengths)
-    starts, most = row_starts(preferences), np.diff(preferences.list_starts)
+    starts, lists = row_starts(preferences), preferences.list_starts
+    most = lists[1:] - lists[:-1]
     return exact_sums(terms, preferences.slot, preferences.n_slots, starts, most, fine=fine)
 
 
@@ -339,7 +340,8 @@ class RRF(WeightedFusion):
             preferences,
             labels,
             validation,
-            [TermCandidate({"k": k}, lambda p, k=k: rank_terms(p.ranks(ties), k)) for k in ks],  # type: ignore[misc]
+            lambda p: p.ranks(ties),
+            [TermCandidate({"k": k}, partial(rank_terms, k=k)) for k in ks],
         )
         if isinstance(self.k, str):
             self.k_ = ks[found.candidate]
@@ -1082,7 +1084,7 @@ class WeightedSum(WeightedFusion, _CombSum):
             return
         from concordant.aggregators._weight_learning import TermCandidate, learn
 
-        found = learn(self, preferences, labels, validation, [TermCandidate({}, self._terms)])
+        found = learn(self, preferences, labels, validation, self._terms, [TermCandidate({}, lambda terms: terms)])
         self.experts_, self.adherence_ = found.experts, found.weights
 
     def _terms(self, preferences: Preferences) -> Floats:

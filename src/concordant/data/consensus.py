@@ -54,6 +54,7 @@ _DRAWS = 40_000
 _SHOWN = 20
 # Columns beside score and rank that a consensus may have.
 OPTIONAL_COLUMNS = ("stderr", "lower", "upper", "rank_lower", "rank_upper", "p_value", "q_value", "tier")
+_NO_COLUMNS = dict.fromkeys(OPTIONAL_COLUMNS)
 # Columns of text, the same in every row, that a consensus on the Elo scale has.
 TEXT_COLUMNS = ("scale", "gauge")
 
@@ -278,7 +279,7 @@ class Consensus(Container):
             interval_method=interval_method,
             scale=scale,
             covariance=None if covariance is None else tuple(readonly(c) for c in covariance),
-            **{name: readonly(columns.get(name)) for name in OPTIONAL_COLUMNS},
+            **(_NO_COLUMNS if not columns else {name: readonly(columns.get(name)) for name in OPTIONAL_COLUMNS}),
         )
 
     @cached_property

@@ -50,7 +50,7 @@ __all__ = [
     "position_tables",
     "potential_scores",
     "potentials",
-    "slot_keys",
+    "row_keys",
 ]
 
 SHARED = "*"
@@ -392,7 +392,7 @@ def _potentials(
         starts=starts,
         block=code,
         X=X,
-        key=slot_keys(X, code, starts, blocks.names),
+        key=list_sums(row_keys(X, code, blocks.names), starts),
         value=value,
         source=of_list[order],
         list_starts=lists.starts,
@@ -670,15 +670,14 @@ def _wins_and_losses(votes: Comparisons, block_of_expert: Ints) -> tuple[Ints, I
     return instance[first], block[judge[first]], offsets, slot, (row, col)
 
 
-def slot_keys(X: Floats, block: Codes, starts: Ints, names: Sequence[str]) -> Keys:
-    """Return a hash of the rows of every slot; it depends on the names of the blocks, but not on any order."""
-    name = np.array([id_hash(n) for n in names], dtype=np.uint64)
+def row_keys(X: Floats, block: Codes, names: Sequence[str]) -> Keys:
+    """Return a hash of every row and the name of its block."""
     if not len(block):
-        return np.zeros(len(starts) - 1, dtype=np.uint64)
-    h = name[block]
+        return np.zeros(0, dtype=np.uint64)
+    h = np.array([id_hash(n) for n in names], dtype=np.uint64)[block]
     for c in range(X.shape[1]):
         h = mixed(h ^ mixed(np.ascontiguousarray(X[:, c]).view(np.uint64)))
-    return list_sums(h, starts)
+    return h
 
 
 def _constants(lists: _ListRows, w: Floats, blocks: WeightBlocks) -> Floats:

@@ -5,6 +5,8 @@ Rows lie slot by slot (`starts`); a row has a block of weights and d numbers, an
 
 from __future__ import annotations
 
+import numpy as np
+
 from concordant.arrays import Codes, Floats, Ints
 from concordant.kernels.jit import jit
 
@@ -29,21 +31,26 @@ def linear_scores(
 
 
 @jit
-def worst_places(score: Floats, offsets: Ints, hit: Ints, hit_starts: Ints, label: Floats, place: Ints) -> None:
-    """Write the place (1 = first) of every hit in its instance; among equal scores it stands behind the lower labels.
+def worst_places(score: Floats, offsets: Ints, hit: Ints, hit_starts: Ints, order: Ints, place: Ints) -> None:
+    """Write the order of the hits of every instance and their places (1 = first); among ties they stand in the last.
 
-    `hit` holds slots, those of instance n from hit_starts[n] on, and `label` their labels; slots that are no hits have
-    lower labels. Hits with equal scores and labels take their places one after another.
+    `hit` holds slots, those of instance n from hit_starts[n] on, and of hits that tie the earlier stands behind. Each
+    slot finds by bisection how many hits it is ahead of, which is O(S log H) for S slots and H hits.
     """
     for n in range(len(offsets) - 1):
-        for h in range(hit_starts[n], hit_starts[n + 1]):
-            own = score[hit[h]]
-            ahead = 0
-            for slot in range(offsets[n], offsets[n + 1]):
-                if score[slot] >= own:
-                    ahead += 1
-            # All ties were counted, the hit itself with them; tied hits of a higher label stand behind it.
-            for g in range(hit_starts[n], hit_starts[n + 1]):
-                if score[hit[g]] == own and (label[g] > label[h] or (label[g] == label[h] and g > h)):
-                    ahead -= 1
-            place[h] = ahead
+        begin, end = hit_starts[n], hit_starts[n + 1]
+        if begin == end:
+            continue
+        rising = np.argsort(score[hit[begin:end]], kind="mergesort")
+        own = score[hit[begin:end]][rising]
+        # How many slots are level with or above just so many hits.
+        above = np.zeros(len(own) + 1, dtype=np.int64)
+        for slot in range(offsets[n], offsets[n + 1]):
+            above[np.searchsorted(own, score[slot], side="right")] += 1
+        ahead = offsets[n + 1] - offsets[n]
+        tied = 0
+        for at in range(len(own)):
+            ahead -= above[at]
+            tied = tied + 1 if at > 0 and own[at] == own[at - 1] else 0
+            order[end - 1 - at] = begin + rising[at]
+            place[end - 1 - at] = ahead - tied

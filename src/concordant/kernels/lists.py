@@ -7,6 +7,7 @@ runs across two lists, so a list gives the same bits alone and together with oth
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import frexp, ldexp
 from typing import Any, Literal
 
 import numpy as np
@@ -20,6 +21,8 @@ TIES = ("min", "max", "average", "dense", "ordinal")
 _LOOP_LENGTH = 96
 # For a single list shorter than this, sorting is faster than checking whether it is sorted.
 _LOOK_FIRST = 1000
+# Twice this is still a finite number.
+_BELOW_OVERFLOW = 1e300
 
 
 def ranges(starts: Ints, ends: Ints) -> Ints:
@@ -375,15 +378,21 @@ def exact_sums(
 
 def rounded_to_grid(terms: Floats, starts: Ints, most: NDArray[Any]) -> Floats:
     """Return the terms on the grid of their group, on which sums of `most` terms are exact; parameters as above."""
+    # Adding and taking away 1.5 * 2**e rounds to multiples of 2**(e - 52), where bound < 2**e.
+    # A sum of one term needs no grid.
+    if len(most) == 1:
+        # As below: for a single request numbers are quicker than arrays of one.
+        bound = max(float(np.maximum.reduce(terms)), -float(np.minimum.reduce(terms))) * int(most[0])
+        if bound < _BELOW_OVERFLOW:
+            alone = ldexp(1.5, frexp(bound)[1]) if most[0] > 1 else 0.0
+            return (terms + alone) - alone
     sizes = starts[1:] - starts[:-1]
     full = np.flatnonzero(sizes)
     # Two reductions without a temporary array: the largest magnitude is the maximum or the minimum.
     high = np.maximum.reduceat(terms, starts[full])
     low = np.minimum.reduceat(terms, starts[full])
-    bound = np.maximum(np.abs(high), np.abs(low)) * most[full]
-    # Adding and taking away 1.5 * 2**e rounds to multiples of 2**(e - 52), where bound < 2**e.
-    # A sum of one term needs no grid.
-    magic = np.where(most[full] > 1, np.ldexp(1.5, np.frexp(bound)[1]), 0.0)
+    bounds = np.maximum(np.abs(high), np.abs(low)) * most[full]
+    magic = np.where(most[full] > 1, np.ldexp(1.5, np.frexp(bounds)[1]), 0.0)
     if (magic == magic[0]).all():
         shift: Any = magic[0]
     else:

@@ -234,19 +234,18 @@ class _Hits(NamedTuple):
 
     @classmethod
     def of(cls, slots: Slots, label: Floats, keep: NDArray[np.bool_]) -> _Hits:
-        """Return the slots to keep."""
+        """Return the slots to keep: those of an instance by label, the highest first."""
         slot = np.flatnonzero(keep)
+        slot = slot[np.lexsort((-label[slot], slots.instance[slot]))]
         return cls(slot, offsets_of(np.bincount(slots.instance[slot], minlength=len(slots))), label[slot])
 
     def placed(self, score: Floats, slots: Slots) -> tuple[Codes, Ints, Floats]:
         """Return the instance, position and label of the slots in position order; ties count in the worst order."""
         from concordant.kernels.expert_rows import worst_places
 
-        position = np.empty(len(self.slot), dtype=np.int64)
-        worst_places(read_only(score)[0], slots.offsets, self.slot, self.starts, self.label, position)
-        instance = list_ids(self.starts)
-        order = np.lexsort((position, instance))
-        return instance, position[order], self.label[order]
+        order, position = np.empty_like(self.slot), np.empty_like(self.slot)
+        worst_places(read_only(score)[0], slots.offsets, self.slot, self.starts, order, position)
+        return list_ids(self.starts), position, self.label[order]
 
 
 class ValidationMetric:
