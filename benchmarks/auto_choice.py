@@ -21,8 +21,7 @@ from studies import DATA
 
 import concordant as cc
 from concordant.errors import ConcordantError, ConcordantWarning
-from concordant.selection.automatic import Auto
-from concordant.selection.automatic import _written as written
+from concordant.selection.automatic import Auto, _method_text
 from concordant.selection.folds import FoldData, fit_fold, hold_out, labels_of, predict_with_features
 from concordant.selection.parallel_fits import unfitted_copy
 from concordant_papers import crowd
@@ -121,7 +120,7 @@ def _kind(method: cc.Aggregator) -> str:
     if isinstance(method, cc.Blend):
         return "blend of the learners"
     own = unfitted_copy(method)
-    return written(own.set_params(unknown_experts="error") if "unknown_experts" in own.get_params() else own)
+    return _method_text(own.set_params(unknown_experts="error") if "unknown_experts" in own.get_params() else own)
 
 
 def mq2008() -> dict[str, Any]:

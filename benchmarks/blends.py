@@ -19,7 +19,7 @@ from render import table
 from studies import DATA
 
 import concordant as cc
-from concordant.aggregators.blend import _PATH, _select_penalty, _WeightLoss
+from concordant.aggregators.blend import _PENALTIES, _select_penalty, _WeightLoss
 from concordant.errors import ConcordantWarning
 from concordant.learning.supervision import ValidationMetric
 from concordant.selection import cross_validate
@@ -273,7 +273,7 @@ def _by_metric(blend: Any, labels: cc.Labels, metric: str) -> float:
 def _by_loss(problem: _WeightLoss) -> float:
     """Return the strongest penalty whose held-out loss exceeds the least by at most one paired standard error."""
     losses = []
-    for l2 in _PATH:
+    for l2 in _PENALTIES:
         own = np.zeros(len(problem.folds))
         for fold in np.unique(problem.folds).tolist():
             w = problem.minimum(l2, np.flatnonzero(problem.folds != fold))
@@ -281,7 +281,7 @@ def _by_loss(problem: _WeightLoss) -> float:
                 own[n] = problem.value(w, 0.0, np.array([n]))[0]
         losses.append(own)
     best = min(losses, key=lambda own: float(own.mean()))
-    excess = {l2: own - best for l2, own in zip(_PATH, losses, strict=True)}
+    excess = {l2: own - best for l2, own in zip(_PENALTIES, losses, strict=True)}
     return max(l2 for l2, own in excess.items() if own.mean() <= own.std(ddof=1) / np.sqrt(len(own)))
 
 
