@@ -11,10 +11,12 @@ import os
 import pickle
 import socket
 import stat
+import subprocess
 import sys
 import tempfile
 import threading
 import warnings
+import zlib
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -136,6 +138,26 @@ def test_damaged_packing_names_the_file(tmp_path: Path, kind: str, harm: str) ->
     path.write_bytes(harmed)
     with pytest.raises((FormatError, ParseError), match=r"harmed\.bin"):
         files.read_bytes(path)
+
+
+def test_a_dictionary_larger_than_memory_names_the_file(tmp_path: Path) -> None:
+    """The block header of xz data asks for a dictionary of 4 GiB, with its checksum made right."""
+    packed = bytearray(lzma.compress(b"q1 Q0 d1 1 0.5 x\n"))
+    assert packed[14:16] == b"\x21\x01"
+    packed[16] = 40
+    packed[20:24] = zlib.crc32(packed[12:20]).to_bytes(4, "little")
+    path = tmp_path / "greedy.trec"
+    path.write_bytes(packed)
+    program = (
+        "import resource, sys, concordant as cc\n"
+        "resource.setrlimit(resource.RLIMIT_AS, (3 << 30, 3 << 30))\n"
+        "for read in (cc.read_runs, cc.read):\n"
+        "    try: read(sys.argv[1])\n"
+        "    except cc.errors.FormatError as error: print(error)\n"
+    )
+    said = subprocess.run([sys.executable, "-c", program, path], capture_output=True, text=True, check=True).stdout
+    told = [("greedy.trec" in line, "more memory than there is" in line) for line in said.splitlines()]
+    assert told == [(True, True)] * 2
 
 
 @given(

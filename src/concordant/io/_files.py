@@ -339,6 +339,14 @@ def _naming_damage(path: PathLike, kind: str | None) -> Iterator[None]:
         if kind is None or (isinstance(error, OSError) and error.errno is not None):
             raise
         raise FormatError(f"{path}: the {kind} data is damaged or cut short ({error}).") from error
+    except MemoryError as error:
+        # The header of xz data says how much memory to take, up to 4 GiB, before anything of it is checked.
+        if kind is None:
+            raise
+        raise FormatError(
+            f"{path}: the {kind} data ask for more memory than there is. Are they damaged? Otherwise pack the file "
+            "again, with a smaller dictionary."
+        ) from error
 
 
 class _NamedStream(io.RawIOBase):
