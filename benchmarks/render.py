@@ -30,7 +30,7 @@ def _letor(r: dict[str, Any]) -> str:
     best = sorted(every, key=lambda m: -every[m]["map"])
     board = [[m, *(f"{100 * every[m][c]:.2f}" for c in published)] for m in best]
     head = list(published)
-    return "\n\n".join([table(["", *head], rows), "Every heuristic, best MAP first:", table(["method", *head], board)])
+    return "\n\n".join([table(["", *head], rows), "Every method, best MAP first:", table(["method", *head], board)])
 
 
 def _trec3(r: dict[str, Any]) -> str:

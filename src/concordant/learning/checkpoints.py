@@ -79,8 +79,8 @@ def checkpoint(path: str | os.PathLike[str], *, resume: bool = True, every: floa
     labels or parameters it is refused. The file remains when the fit is finished.
 
     These fits write checkpoints: methods that train in passes, `MPM` and `PlackettLuce` when they learn adherence,
-    `ExtendedMallows`, `BradleyTerry` with reliability, ties, a side effect or features, `PlackettLuce` with
-    Davidson-Luce ties or features, and `CPS` with labels.
+    `ExtendedMallows`, `BradleyTerry` with reliability, ties, a side effect, covariates or features, `PlackettLuce` with
+    Davidson-Luce ties or features, `CPS` with labels, and `Blend`.
     `PlackettLuce` and `BradleyTerry` also write them when there is only one instance. Fits that read the data once, or
     solve each instance on its own, write none.
 
