@@ -744,7 +744,7 @@ def test_one_expert_gives_no_interval_and_says_so() -> None:
 
 
 def test_large_instances_get_intervals_only_when_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_bradley_terry_intervals, "_MANY_ITEMS", 3)
+    monkeypatch.setattr(_bradley_terry_intervals, "MOST_WITH_ALL_PAIRS", 3)
     with pytest.warns(ConcordantWarning, match="covariance of 5 scores takes 0.0 GB"):
         assert np.isnan(cc.BradleyTerry().fit_predict(comparisons()).stderr).all()
     assert np.isfinite(cc.BradleyTerry(uncertainty="information").fit_predict(comparisons()).stderr).all()
@@ -1021,7 +1021,7 @@ def test_a_side_that_never_wins_is_named_where_judges_may_lean() -> None:
 
 
 def test_memory_is_looked_at_before_the_intervals_of_judges_and_features(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("concordant.aggregators._bradley_terry_intervals._MANY_ITEMS", 2)
+    monkeypatch.setattr("concordant.aggregators._bradley_terry_intervals.MOST_WITH_ALL_PAIRS", 2)
     votes = cc.Comparisons("q", ["x", "y"] * 3, list("abcbca"), list("bcacab"), [3, 2, 4, 1, 2, 1], [1] * 6)
     table = cc.Features(["q"] * 3, ["a", "b", "c"], [[0.0], [1.0], [3.0]])
     for params, features in (({"reliability": True}, None), ({}, table)):

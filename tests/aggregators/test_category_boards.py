@@ -494,7 +494,7 @@ def test_what_boards_do_not_have() -> None:
 
 
 def test_many_scores_have_no_intervals_unless_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("concordant.aggregators.category_boards._MAX_SCORES", 10)
+    monkeypatch.setattr("concordant.aggregators.category_boards.MOST_WITH_ALL_PAIRS", 10)
     votes = arena().comparisons
     with pytest.warns(UncertaintyWarning, match="15 scores of 3 categories"):
         assert cc.category_boards(votes).by_category.stderr is None

@@ -617,7 +617,7 @@ def test_variances_of_an_instance_without_an_estimate_are_not_numbers() -> None:
 
 
 def test_large_instances_ask_before_they_take_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_MANY_ITEMS", 4)
+    monkeypatch.setattr(module, "MOST_WITH_ALL_PAIRS", 4)
     votes = cc.from_lists(LISTS)
     with pytest.raises(DataError, match=r"5 items of instance 'q' take 0.0 GB. Pass variances='force'"):
         cc.MPM(variances=True).fit_predict(votes)
@@ -718,7 +718,7 @@ def test_joint_learning_says_where_it_stops_and_what_it_cannot_do(monkeypatch: p
     ):
         with pytest.raises(ParameterError, match=message):
             cc.MPM(variances="joint", **params).fit(votes)
-    monkeypatch.setattr(module, "_MANY_ITEMS", 4)
+    monkeypatch.setattr(module, "MOST_WITH_ALL_PAIRS", 4)
     with pytest.raises(
         DataError, match=r"variances='joint' needs a table of all pairs .* 6 items .* variances='force'"
     ):

@@ -224,7 +224,7 @@ def test_newcomers_have_no_tier_and_join_none() -> None:
 
 
 def test_the_advice_on_an_unknown_covariance_suits_tiers_and_scales(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("concordant.data.score_scale._MOST_ITEMS", 2)
+    monkeypatch.setattr("concordant.data.score_scale.MOST_WITH_ALL_PAIRS", 2)
     read = cc.Consensus(["q"] * 3, list("abc"), [2.0, 1.0, 0.0], stderr=[0.1] * 3, scale="log-odds")
     for ask in (read.with_tiers, lambda: read.scaled("elo", anchor="a")):
         with pytest.raises(DataError, match=r"more than 2 items .* Use the consensus that the method returned"):

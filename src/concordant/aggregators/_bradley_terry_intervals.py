@@ -14,7 +14,7 @@ from concordant import execution
 from concordant.aggregators._bradley_terry_identifiability import Warn
 from concordant.aggregators._pairwise_outcomes import PairwiseOutcomes
 from concordant.arrays import Floats, Ints
-from concordant.data.index import Slots
+from concordant.data.index import MOST_WITH_ALL_PAIRS, Slots
 from concordant.data.streams import instance_stream
 from concordant.errors import UncertaintyWarning
 from concordant.inference.uncertainty import (
@@ -43,8 +43,6 @@ __all__ = [
     "warn_missing",
 ]
 
-# Up to this many items the covariance of an instance's scores is computed unless `uncertainty` says otherwise.
-_MANY_ITEMS = 5000
 # Up to this many bytes of covariances are computed unless `uncertainty` says otherwise.
 _MUCH_MEMORY = 2e9
 # Why an instance has no intervals.
@@ -78,7 +76,7 @@ class ScoreModel(NamedTuple):
 
 def too_large(n_items: int) -> bool:
     """Return whether the covariance of this many scores is computed only on request."""
-    return n_items > _MANY_ITEMS
+    return n_items > MOST_WITH_ALL_PAIRS
 
 
 def memory_of_covariances(slots: Slots) -> tuple[float, bool]:

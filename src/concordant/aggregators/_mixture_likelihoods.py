@@ -14,6 +14,7 @@ import numpy as np
 from concordant.arrays import Codes, Floats, Ints
 from concordant.base.contract import Votes
 from concordant.data.comparisons import Comparisons
+from concordant.data.index import MOST_WITH_ALL_PAIRS
 from concordant.data.preferences import Preferences
 from concordant.errors import DataError, ParameterError
 from concordant.kernels.lists import offsets_of
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
 
 __all__ = ["BradleyTerryLists", "ListLikelihood", "MPMLists", "MallowsLists", "PlackettLuceLists", "check_settings"]
 
-# The largest number of items of models that need a table of pairs.
-_MAX_ITEMS = 5000
 # The prior of MPM: this share of all preferences is spread evenly over all pairs.
 _PRIOR_SHARE = 1e-3
 # Plackett-Luce: the largest change of a score in one step, and the share of the gradient that may remain after a step
@@ -76,7 +75,7 @@ def check_settings(owner: str, wrong: dict[str, bool]) -> None:
 
 
 def _check_size(largest: int, owner: str) -> None:
-    if largest > _MAX_ITEMS:
+    if largest > MOST_WITH_ALL_PAIRS:
         raise DataError(
             f"a mixture of {owner} needs tables of all pairs of items, and an instance has {largest:,}. Use "
             "of='plackett-luce' or of='mpm', or fewer items."

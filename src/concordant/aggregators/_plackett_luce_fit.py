@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from concordant.arrays import Floats
+from concordant.data.index import MOST_WITH_ALL_PAIRS
 from concordant.errors import FormatError
 from concordant.kernels import plackett_luce
 from concordant.kernels.linear_systems import SMALL_SYSTEM, conjugate_gradients, solve_positive_definite
@@ -28,8 +29,6 @@ __all__ = [
     "restored_optima",
 ]
 
-# Beyond this many items no Hessian is formed to check whether a stationary point is a maximum.
-_MOST_ITEMS = 5000
 # Where lists are longer than this, on average by rows, steps use conjugate gradients instead of a dense Hessian.
 _LONG_LIST = 50
 # Step size of the published gradient ascent, in items per choice.
@@ -293,7 +292,7 @@ class PenalisedLikelihood:
 
     def is_maximum(self, score: Floats) -> bool:
         """Return whether stationary scores are a local maximum; only ties in partitions leave a doubt."""
-        if not self.has_ties or self.size == 0 or self.size > _MOST_ITEMS:
+        if not self.has_ties or self.size == 0 or self.size > MOST_WITH_ALL_PAIRS:
             return True
         return solve_positive_definite(self._regular_hessian(score), np.zeros((self.size, 1))) is not None
 

@@ -23,7 +23,7 @@ from concordant.base.registry import create
 from concordant.data.comparisons import Comparisons
 from concordant.data.consensus import Consensus
 from concordant.data.container import counted, describe, html_table
-from concordant.data.index import Slots, Texts
+from concordant.data.index import MOST_WITH_ALL_PAIRS, Slots, Texts
 from concordant.data.score_scale import SCALES, covariance_of, find_origins
 from concordant.data.vote_columns import NO_COLUMNS
 from concordant.errors import (
@@ -47,8 +47,6 @@ __all__ = ["NO_CATEGORY", "CategoryBoards", "Spread", "category_boards"]
 
 # The category of votes without one.
 NO_CATEGORY = "(none)"
-# With more scores than this, intervals are computed only if `uncertainty` asks for them.
-_MAX_SCORES = 5000
 # Draws for simultaneous intervals, and the number of draws in memory at a time.
 _DRAWS, _CHUNK = 4000, 250
 # The share of a score's variance that is added so that a singular covariance has a Cholesky factor.
@@ -224,7 +222,7 @@ def _pooled_boards(model: BradleyTerry, votes: Comparisons) -> tuple[Consensus, 
     n, m = len(votes), int(votes.slots.offsets[1])
     has_experts = votes.expert is not None
     kind = model._interval_kind(has_experts)
-    if kind != "none" and model.uncertainty == "auto" and n * m > _MAX_SCORES:
+    if kind != "none" and model.uncertainty == "auto" and n * m > MOST_WITH_ALL_PAIRS:
         warn(
             f"no intervals: the covariance of {n * m:,} scores of {n} categories takes {(n * m) ** 2 * 8 / 1e9:.1f} GB "
             f"several times over. Ask for it with uncertainty={kind!r}.",

@@ -24,6 +24,7 @@ from concordant.base.params import INTERVALS, Constraint, Within, integer, numbe
 from concordant.base.registry import register_method
 from concordant.data.comparisons import Comparisons
 from concordant.data.consensus import Consensus
+from concordant.data.index import MOST_WITH_ALL_PAIRS
 from concordant.data.preferences import Preferences
 from concordant.data.streams import bayesian_bootstrap_weights, instance_stream
 from concordant.errors import (
@@ -77,8 +78,6 @@ Bools = NDArray[np.bool_]
 _LEAST_INSTANCES = 20
 # Net counts below this share of all preferences have the slope of 0: scores are known to `tol` only.
 _CLEAR_EVIDENCE = 1e-6
-# Beyond this many items tables of all pairs are made on request only.
-_MANY_ITEMS = 5000
 
 
 class _AdherenceGroups(NamedTuple):
@@ -403,7 +402,7 @@ class MPM(ModelPredictions):
         if not self.experts_:
             return
         largest = max(s.largest for s in summaries)
-        if self.variances == "joint" and largest > _MANY_ITEMS:
+        if self.variances == "joint" and largest > MOST_WITH_ALL_PAIRS:
             after, without = Setting("variances", "force"), Setting("variances", False)
             raise DataError(
                 f"variances='joint' needs a table of all pairs for each step: an instance of {largest:,} items takes "
@@ -591,7 +590,7 @@ class MPM(ModelPredictions):
 
         edges, sizes = counts.offsets.tolist(), np.diff(counts.offsets).tolist()
         largest = max((m for m, found in zip(sizes, equal.finite.tolist(), strict=True) if found), default=0)
-        if largest > _MANY_ITEMS and self.variances != "force":
+        if largest > MOST_WITH_ALL_PAIRS and self.variances != "force":
             n = sizes.index(largest)
             force, without = Setting("variances", "force"), Setting("variances", False)
             raise DataError(
@@ -690,7 +689,7 @@ class MPM(ModelPredictions):
         clustered = counts.named and kind != "information"
         clusters = counts.per_instance(np.where(groups.theta > 0, counts.weight, 0.0))
         few = solution.finite & (clusters < 2) if clustered else np.zeros(len(sizes), dtype=np.bool_)
-        many = solution.finite & (sizes > _MANY_ITEMS) & (self.uncertainty == "auto")
+        many = solution.finite & (sizes > MOST_WITH_ALL_PAIRS) & (self.uncertainty == "auto")
         self._warn_missing_intervals(votes, few, many)
         errors = _ScoreErrors(counts, groups, solution, kind, self.n_bootstrap, self.random_state)
         wanted = (solution.finite & ~few & ~many).tolist()
@@ -777,8 +776,9 @@ class MPM(ModelPredictions):
             m = int(np.diff(votes.slots.offsets)[many].max())
             sandwich = Setting("uncertainty", "sandwich")
             self._warn(
-                f"no intervals for instances of more than {_MANY_ITEMS:,} items: {m:,} need {8e-9 * m**2:,.1f} GB for "
-                f"each of several tables. Pass {sandwich}, 'information' or 'bootstrap' to get them.",
+                f"no intervals for instances of more than {MOST_WITH_ALL_PAIRS:,} items: {m:,} need "
+                f"{8e-9 * m**2:,.1f} GB for each of several tables. Pass {sandwich}, 'information' or 'bootstrap' to "
+                "get them.",
                 UncertaintyWarning,
                 sandwich,
             )

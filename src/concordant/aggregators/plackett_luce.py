@@ -44,7 +44,7 @@ from concordant.base.params import (
 from concordant.base.registry import register_method
 from concordant.data.comparisons import Comparisons
 from concordant.data.consensus import Consensus
-from concordant.data.index import Slots, Texts
+from concordant.data.index import MOST_WITH_ALL_PAIRS, Slots, Texts
 from concordant.data.preferences import Preferences
 from concordant.data.streams import bayesian_bootstrap_weights, instance_stream
 from concordant.errors import (
@@ -89,8 +89,6 @@ __all__ = ["PlackettLuce"]
 _FADE = 10.0
 # The most steps of each optimiser; the papers take 100 gradient steps.
 _STEPS = {"newton": 100, "mm": 10_000, "gd": 100}
-# Beyond this many items, intervals (tables of all pairs) are computed on request only.
-_MOST_ITEMS = 5000
 
 
 def _is_prior(value: Any) -> bool:
@@ -750,7 +748,7 @@ class PlackettLuce(ChoiceModel):
             return self.uncertainty
         sizes = slots.sizes.astype(np.float64)
         cells = float((sizes * sizes).sum())
-        if cells <= _MOST_ITEMS**2:
+        if cells <= MOST_WITH_ALL_PAIRS**2:
             return "sandwich"
         sandwich = Setting("uncertainty", "sandwich")
         note = (

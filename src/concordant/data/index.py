@@ -20,6 +20,7 @@ from concordant.errors import NOT_TEXT, DataError, is_text, listing, quote
 from concordant.kernels.lists import list_ids, offsets_of, ranges
 
 __all__ = [
+    "MOST_WITH_ALL_PAIRS",
     "Slots",
     "Texts",
     "as_ids",
@@ -31,6 +32,9 @@ __all__ = [
     "join_vocabularies",
     "code_slots",
 ]
+
+# Tables of all pairs of more items than this, such as covariances, are made only on request.
+MOST_WITH_ALL_PAIRS = 5000
 
 
 def freeze(array: NDArray[Any]) -> NDArray[Any]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from concordant.arrays import Floats, Ints
+from concordant.data.index import MOST_WITH_ALL_PAIRS
 from concordant.errors import DataError, DataWarning, ParameterError, listing, quote, warn
 
 if TYPE_CHECKING:
@@ -24,8 +25,6 @@ __all__ = ["ELO_PER_LOGIT", "SCALES", "Origin", "covariance_of", "find_origins",
 ELO_PER_LOGIT = 400.0 / math.log(10.0)
 # The scales: points per unit of log odds, and the default score of the anchor.
 SCALES = {"log-odds": (1.0, 0.0), "elo": (ELO_PER_LOGIT, 1000.0)}
-# Up to this many items, a diagonal covariance matrix is made from standard errors.
-_MOST_ITEMS = 5000
 
 
 class Origin(NamedTuple):
@@ -170,11 +169,11 @@ def covariance_of(board: Consensus, n: int) -> Floats:
     own = slice(int(board.slots.offsets[n]), int(board.slots.offsets[n + 1]))
     if table is not None:
         return table
-    if own.stop - own.start > _MOST_ITEMS:
+    if own.stop - own.start > MOST_WITH_ALL_PAIRS:
         raise DataError(
             f"the covariance of the {own.stop - own.start:,} scores of instance {quote(board.instances[n])} is not "
-            f"known, and with more than {_MOST_ITEMS:,} items they are not taken as independent. Use the consensus "
-            "that the method returned; files do not keep the covariance."
+            f"known, and with more than {MOST_WITH_ALL_PAIRS:,} items they are not taken as independent. Use the "
+            "consensus that the method returned; files do not keep the covariance."
         )
     error = board.stderr[own] if board.stderr is not None else np.zeros(own.stop - own.start)
     table = np.diag(error**2)
