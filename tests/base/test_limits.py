@@ -48,6 +48,22 @@ def test_tables_larger_than_memory_are_refused_by_name(
     assert f"{what} of instance 'q' (200,000 items in 2 lists), and 6.0 GB are free. Use borda," in str(caught.value)
 
 
+@pytest.mark.parametrize(("name", "needed"), [("svp", "4.5"), ("markov-chain", "7.2")])
+def test_what_two_long_opposed_orders_need_is_counted(monkeypatch: pytest.MonkeyPatch, name: str, needed: str) -> None:
+    """15,000 items: SVP keeps 40 bytes of each pair, majorities of comparisons four tables of numbers."""
+    monkeypatch.setattr(limits, "free_memory", lambda: 3 * 10**9)
+    m = 15_000
+    if name == "svp":
+        order = np.arange(m)
+        votes: Any = cc.Preferences(
+            ["q"] * 2 * m, np.repeat(["x", "y"], m), np.concatenate([order, order[::-1]]), np.tile(order + 1.0, 2)
+        )
+    else:
+        votes = cc.Comparisons("q", None, np.arange(m - 1), np.arange(1, m), np.ones(m - 1), np.zeros(m - 1))
+    with pytest.raises(DataError, match=f"needs about {re.escape(needed)} GB of memory for .*15,000 items"):
+        cc.aggregate(votes, name)
+
+
 def test_rows_of_pairs_of_every_expert_are_counted_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "free_memory", lambda: 10**9)
     with pytest.raises(DataError, match=r"about 3\.2 GB .* the pairs of every list .* \(1,000 items in 100 lists\)"):
@@ -107,9 +123,12 @@ def test_a_limit_of_the_address_space_is_no_free_memory() -> None:
     code = (
         "import resource, concordant.execution as e\n"
         "resource.setrlimit(resource.RLIMIT_AS, (3 << 30, resource.getrlimit(resource.RLIMIT_AS)[1]))\n"
-        "print(e.free_memory() <= 3 << 30)"
+        "import mmap\n"
+        "before = e.free_memory()\n"
+        "taken = mmap.mmap(-1, 1 << 30)\n"
+        "print(before <= 3 << 30, e.free_memory() <= before - (1 << 30))"
     )
     if resource.getrlimit(resource.RLIMIT_AS)[1] not in (resource.RLIM_INFINITY, -1):
         pytest.skip("the address space is limited already")
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert done.stdout.strip() == "True", done.stderr
+    assert done.stdout.strip() == "True True", done.stderr

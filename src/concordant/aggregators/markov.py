@@ -79,8 +79,9 @@ class MarkovChain(MajorityVote):
 
     def _scores(self, preferences: Votes) -> Floats:
         if self.chain == 4:
-            # Two tables of booleans.
-            n_bytes = 2.0 * np.square(preferences.slots.sizes, dtype=np.float64)
+            # Two tables of booleans for lists; four tables of counts for comparisons.
+            each = 2.0 if isinstance(preferences, Preferences) else 32.0
+            n_bytes = each * np.square(preferences.slots.sizes, dtype=np.float64)
             check_limits("MarkovChain", preferences, "a table of all pairs", n_bytes=n_bytes)
             parts = self._by_majority(PairwiseVotes.of(preferences, self.missing))
         elif isinstance(preferences, Preferences):

@@ -175,7 +175,8 @@ class SVP(Aggregator):
         votes = preferences
         if isinstance(votes, Preferences):
             pairs = pair_room(votes.list_offsets, votes.list_starts, votes.slots.offsets)
-            check_limits("SVP", votes, "all pairs in lists", n_bytes=16.0 * pairs, seconds=3e-8 * pairs)
+            # Of every pair two items, the mean margin, and residuals of two steps and of the known ones.
+            check_limits("SVP", votes, "all pairs in lists", n_bytes=40.0 * pairs, seconds=3e-8 * pairs)
         tables = self._of_lists(votes) if isinstance(votes, Preferences) else self._of_outcomes(votes)
         sizes: list[int] = votes.slots.sizes.tolist()
         done = map_instances(lambda n: self._complete(tables(n), sizes[n]), len(sizes))

@@ -86,8 +86,15 @@ def free_memory() -> int:
 
         limit, _ = resource.getrlimit(resource.RLIMIT_AS)
         if limit != resource.RLIM_INFINITY:
-            free.append(limit)
+            free.append(max(limit - _address_space(), 0))
     return min(free)
+
+
+def _address_space() -> int:
+    """Return the bytes of address space that this process has taken; 0 if the system does not say."""
+    with suppress(OSError, ValueError), open("/proc/self/statm", encoding="ascii") as pages:
+        return int(pages.read().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+    return 0
 
 
 @contextmanager
