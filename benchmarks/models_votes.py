@@ -190,7 +190,7 @@ KINDS = {"random walk": walks, "careers that begin and end": comings_and_goings}
 def filter_losses(votes: cc.Comparisons, drift: float) -> Floats:
     """Return the log loss of each vote, predicted from the periods before by a Kalman filter that knows the walk.
 
-    The filter is told the distribution that `walks` draws from, so that it is close to the best that any method can do.
+    The filter knows the distribution that `walks` draws from, so that it is close to the best that any method can do.
     It adds a period by Laplace's approximation, and averages chances over the variance of the difference.
     """
     m, period = votes.slots.n_slots, np.asarray(votes.time)
@@ -334,7 +334,7 @@ def _careers(r: dict[str, Any]) -> str:
         f"{row['elo_above_filter'][0]:+.4f} ± {row['elo_above_filter'][1]:.4f} at {row['drift']:g}" for row in drifting
     )
     room = (
-        "How much there is to gain on a random walk: a Kalman filter that is told the variance at the start and the "
+        "How much there is to gain on a random walk: a Kalman filter that knows the variance at the start and the "
         "drift (Laplace's approximation, chances averaged over what it does not know of the strengths) is close to "
         f"the best that any method can do. The loss of online Elo less that of this filter is {beside}, where k is "
         "chosen; so hardly any method can beat Elo there by more."

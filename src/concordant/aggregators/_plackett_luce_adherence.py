@@ -126,9 +126,9 @@ class AdherenceLearner:
 
     def _newton_step(self, at: _AdherencePoint) -> NewtonStep[_AdherencePoint]:
         """Return the Newton step along the ellipsoid."""
-        slope = at.slope
+        along = at.derivatives
         step = np.zeros(len(self.active))
-        step[slope.free] = slope.tangent_step() / slope.metric[slope.free]
+        step[along.free] = along.tangent_step() / along.metric[along.free]
 
         def trial(part: float) -> _AdherencePoint:
             theta = at.theta.copy()
@@ -181,18 +181,18 @@ class _AdherencePoint:
         return self.learner.value(self.blocks)
 
     @cached_property
-    def slope(self) -> _Slope:
+    def derivatives(self) -> _TangentDerivatives:
         """The derivatives along the ellipsoid."""
         gradient, hessian = self.learner._derivatives(self.blocks)
         active = self.learner.active
-        return _Slope.of(gradient, hessian, self.theta[active], np.sqrt(self.learner.choices[active]))
+        return _TangentDerivatives.of(gradient, hessian, self.theta[active], np.sqrt(self.learner.choices[active]))
 
     @property
     def norm(self) -> float:
         if not len(self.learner.active):
             return 0.0
-        slope = self.slope
-        return max_norm(slope.ascent[slope.free] / slope.metric[slope.free])
+        along = self.derivatives
+        return max_norm(along.ascent[along.free] / along.metric[along.free])
 
 
 def _rescaled(block: PlackettLuceBlock, theta: Floats) -> list[PenalisedLikelihood]:
@@ -262,7 +262,7 @@ def _restored(block: PlackettLuceBlock, known: State, theta: Floats) -> Plackett
     return block._replace(models=models, optima=restored_optima(models, known))
 
 
-class _Slope(NamedTuple):
+class _TangentDerivatives(NamedTuple):
     """Derivatives along the ellipsoid in the coordinates √T α, in which it is a sphere.
 
     `ascent` is the gradient less the part that the constraint takes up, by its `multiplier`; `hessian` is −Hessian by
@@ -277,7 +277,7 @@ class _Slope(NamedTuple):
     free: NDArray[np.bool_]
 
     @classmethod
-    def of(cls, gradient: Floats, hessian: Floats, theta: Floats, metric: Floats) -> _Slope:
+    def of(cls, gradient: Floats, hessian: Floats, theta: Floats, metric: Floats) -> _TangentDerivatives:
         """Return the derivatives along the ellipsoid from those by α."""
         multiplier = float(theta @ gradient) / float(metric @ metric)
         # In units of one expert's choices. An expert at the bound 0 with a negative gradient stays there.

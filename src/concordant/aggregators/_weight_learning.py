@@ -48,7 +48,7 @@ _STILL = 1e-8
 _CLOSE = 1e-3
 # A Hessian from elsewhere is kept while every step is shorter than this part of the step before.
 _CONTRACTION = 0.4
-# The Hessian also has the weights at 0 whose slope is below this part of the largest: in a fold they may be free.
+# The Hessian also has weights at 0 whose gradient is below this part of the largest: in a fold they may be free.
 _NEAR = 0.3
 # Scores that differ by less than this part of the largest differ by rounding, and are a tie.
 _DIGITS = 11

@@ -11,7 +11,32 @@ import numpy as np
 from concordant.arrays import Codes, Floats, Ints
 from concordant.kernels.jit import jit
 
-__all__ = ["cross_entropy", "hessian", "spreads"]
+__all__ = ["cross_entropy", "hessian", "softmax_loss", "spreads"]
+
+
+@jit
+def softmax_loss(share: Floats, target: Floats) -> float:
+    """Replace the scores of an instance by their softmax, and return the cross-entropy -Σ target ln softmax.
+
+    Slots whose target is NaN take no part; their share is 0.
+    """
+    most = -np.inf
+    for slot in range(len(share)):
+        if share[slot] > most and not np.isnan(target[slot]):
+            most = share[slot]
+    mass = 0.0
+    loss = 0.0
+    for slot in range(len(share)):
+        if np.isnan(target[slot]):
+            share[slot] = 0.0
+            continue
+        above = share[slot] - most
+        loss -= target[slot] * above
+        share[slot] = np.exp(above)
+        mass += share[slot]
+    for slot in range(len(share)):
+        share[slot] /= mass
+    return float(loss + np.log(mass))
 
 
 @jit
@@ -21,31 +46,15 @@ def _shares(
     """Write the softmax shares of the slots of instance n (0 where the target is NaN) and return the loss."""
     d = X.shape[1]
     first, last = offsets[n], offsets[n + 1]
-    most = -np.inf
     for slot in range(first, last):
-        if np.isnan(target[slot]):
-            continue
         total = 0.0
-        for row in range(starts[slot], starts[slot + 1]):
-            b = block[row]
-            for c in range(d):
-                total += X[row, c] * w[b, c]
+        if not np.isnan(target[slot]):
+            for row in range(starts[slot], starts[slot + 1]):
+                b = block[row]
+                for c in range(d):
+                    total += X[row, c] * w[b, c]
         share[slot - first] = total
-        if total > most:
-            most = total
-    mass = 0.0
-    loss = 0.0
-    for slot in range(first, last):
-        if np.isnan(target[slot]):
-            share[slot - first] = 0.0
-            continue
-        above = share[slot - first] - most
-        loss -= target[slot] * above
-        share[slot - first] = np.exp(above)
-        mass += share[slot - first]
-    for at in range(last - first):
-        share[at] /= mass
-    return float(loss + np.log(mass))
+    return softmax_loss(share[: last - first], target[first:last])
 
 
 @jit

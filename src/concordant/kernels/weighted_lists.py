@@ -12,6 +12,7 @@ import numpy as np
 
 from concordant.arrays import Bools, Codes, Floats, Ints
 from concordant.kernels.jit import jit
+from concordant.kernels.listwise import softmax_loss
 
 __all__ = ["cross_entropy", "hessian", "list_scores"]
 
@@ -67,34 +68,20 @@ def cross_entropy(
     longest = 0
     for at in range(len(instances)):
         longest = max(longest, offsets[instances[at] + 1] - offsets[instances[at]])
-    slope = np.empty(longest)
+    score_gradient = np.empty(longest)
     value = 0.0
     for at in range(len(instances)):
         n = instances[at]
         start = offsets[n]
         p, t = share[start : offsets[n + 1]], target[start : offsets[n + 1]]
-        most = -np.inf
+        value += softmax_loss(p, t)
         for s in range(len(p)):
-            if p[s] > most and not np.isnan(t[s]):
-                most = p[s]
-        mass = 0.0
-        for s in range(len(p)):
-            if np.isnan(t[s]):
-                p[s] = 0.0
-            else:
-                above = p[s] - most
-                value -= t[s] * above
-                p[s] = np.exp(above)
-                mass += p[s]
-        value += np.log(mass)
-        for s in range(len(p)):
-            p[s] /= mass
-            slope[s] = 0.0 if np.isnan(t[s]) else p[s] - t[s]
+            score_gradient[s] = 0.0 if np.isnan(t[s]) else p[s] - t[s]
         for held in range(starts[n], starts[n + 1]):
             slots, terms = slot[first[held] : last[held]], x[first[held] : last[held]]
             total = 0.0
             for row in range(len(slots)):
-                total += terms[row] * slope[np.uint64(slots[row] - start)]
+                total += terms[row] * score_gradient[np.uint64(slots[row] - start)]
             gradient[block[held]] += total
     return value
 
@@ -146,9 +133,9 @@ def hessian(
             for i in range(len(own)):
                 px = p[s] * own[i]
                 mean[held_by[i]] += px
-                bends = out[held_by[i]]
+                cells = out[held_by[i]]
                 for j in range(i + 1):
-                    bends[held_by[j]] += px * own[j]
+                    cells[held_by[j]] += px * own[j]
             begin = ends[s]
         for held in range(starts[n], starts[n + 1]):
             left = mean[block[held]]
