@@ -344,7 +344,7 @@ def _naming_damage(path: PathLike, kind: str | None) -> Iterator[None]:
         if kind is None:
             raise
         raise FormatError(
-            f"{path}: the {kind} data ask for more memory than there is. Are they damaged? Otherwise pack the file "
+            f"{path}: the {kind} data asks for more memory than there is. Is it damaged? Otherwise compress the file "
             "again, with a smaller dictionary."
         ) from error
 
