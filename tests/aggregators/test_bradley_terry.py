@@ -22,9 +22,9 @@ from tests.oracles import spread
 
 import concordant as cc
 from concordant.aggregators import (
-    _bradley_terry_covariates,
     _bradley_terry_identifiability,
     _bradley_terry_intervals,
+    _item_covariates,
     _pairwise_outcomes,
 )
 from concordant.base.params import INTERVALS
@@ -387,13 +387,13 @@ def test_dependent_features_are_found_in_the_memory_of_the_features() -> None:
     x[:, 5] = 1.0
     described = cc.Features([f"q{i // 3}" for i in range(n)], [f"d{i}" for i in range(n)], x)
     tracemalloc.start()
-    found = _bradley_terry_covariates.dependent_features(described)
+    found = _item_covariates.dependent_features(described)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert found.tolist() == [0, 1, 2, 5]
     assert peak < 20 * x.nbytes  # n² numbers would be a thousand times the features
     few = cc.Features(["q"] * 3, ["a", "b", "c"], rng.normal(size=(3, 4)))
-    assert _bradley_terry_covariates.dependent_features(few).tolist() == [0, 1, 2, 3]
+    assert _item_covariates.dependent_features(few).tolist() == [0, 1, 2, 3]
 
 
 # No circle of items has more wins than ties, but the winner has now more of the feature, now less.

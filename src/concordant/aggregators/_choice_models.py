@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Protocol
 
 import numpy as np
 
-from concordant.aggregators import _bradley_terry_covariates as covariates
+from concordant.aggregators import _item_covariates as covariates
 from concordant.aggregators._anchors import anchor_slots, gauge_of, relative_to_anchor
 from concordant.aggregators._bradley_terry_intervals import warn_missing
 from concordant.aggregators._explanations import ExplainedLikelihood

@@ -1,6 +1,6 @@
 """Covariates of items in Plackett-Luce: coefficients of features, with the tie parameters, by Newton's method.
 
-What Bradley-Terry shares (bases of collinear features, scores of described items) is in `_bradley_terry_covariates`.
+What Bradley-Terry shares (bases of collinear features, scores of described items) is in `_item_covariates`.
 """
 
 from __future__ import annotations

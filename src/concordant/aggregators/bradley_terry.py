@@ -17,7 +17,6 @@ import numpy as np
 
 from concordant import execution
 from concordant.aggregators import _bradley_terry_checks as checks
-from concordant.aggregators import _bradley_terry_covariates as covariates
 from concordant.aggregators import _bradley_terry_identifiability as identifiability
 from concordant.aggregators import _bradley_terry_intervals as intervals
 from concordant.aggregators import _bradley_terry_judges as judges
@@ -25,6 +24,7 @@ from concordant.aggregators import _bradley_terry_predictions as predictions
 from concordant.aggregators import _bradley_terry_shared as shared
 from concordant.aggregators import _bradley_terry_style as style
 from concordant.aggregators import _bradley_terry_summary as summaries
+from concordant.aggregators import _item_covariates as covariates
 from concordant.aggregators._anchors import ANCHOR, anchor_slots
 from concordant.aggregators._choice_models import ChoiceModel, LikelihoodPart, SharedEstimate
 from concordant.aggregators._explanations import WorkingResponses

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from concordant.aggregators import _bradley_terry_covariates as covariates
+from concordant.aggregators import _item_covariates as covariates
 from concordant.aggregators import _plackett_luce_predictions as predictions
 from concordant.aggregators import _plackett_luce_summary as summaries
 from concordant.aggregators._anchors import ANCHOR, anchor_slots
