@@ -335,11 +335,11 @@ def evaluate_votes(
         for k in range(size):
             gap[k] = s[left[first + k]] - s[right[first + k]] + offset[first + k]
         for a in range(begin, d):
-            za, slope = z[a], theta[a]
+            za, coefficient = z[a], theta[a]
             for k in range(size):
                 za[k] = x[first + k, a]
             for k in range(_LANES):
-                gap[k] += slope * za[k]
+                gap[k] += coefficient * za[k]
         if model == PLAIN:
             part = slice(first, first + size)
             value += _plain_terms(gap, n_left[part], n_right[part], g, w)
